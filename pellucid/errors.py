@@ -1,0 +1,75 @@
+"""Everything Pellucid raises on purpose.
+
+PellucidError
+├── SchemaError           the declaration of what is public is wrong or incomplete
+├── DataError             the table cannot be used with the schema (never quotes a cell)
+├── ModelError            the model is refused on public records, before anything is charged
+├── PlanError             the request cannot be planned: a wrong argument, share or feature
+├── BudgetExceeded        the account cannot pay: says what was asked, left and missing
+├── ReleaseFailed         the run stopped after it was paid for; the charge stays spent
+├── NotPrivate            a result that would carry no guarantee was refused
+└── LedgerError           the ledger cannot be used as asked
+    ├── LedgerUnavailable     locked, read-only or missing place
+    ├── LedgerCorrupt         not a ledger, damaged, or its chain does not verify
+    └── AccountMismatch       an account reopened with another relation, unit or budget
+
+A message says what was wrong, the declared value it was about, and the fix. It never holds a value from the data.
+"""
+
+from __future__ import annotations
+
+
+class PellucidError(Exception):
+    """Base of every error Pellucid raises on purpose."""
+
+
+class SchemaError(PellucidError, ValueError):
+    """The declaration of what is public is wrong or incomplete."""
+
+
+class DataError(PellucidError, ValueError):
+    """The table cannot be used with the schema."""
+
+
+class ModelError(PellucidError, ValueError):
+    """The model was refused on public records; nothing was charged."""
+
+
+class PlanError(PellucidError, ValueError):
+    """The request cannot be planned; nothing was charged."""
+
+
+class BudgetExceeded(PellucidError):
+    """The account cannot pay for the request; no data was touched."""
+
+    def __init__(self, account: str, currency: str, asked: float, left: float):
+        self.account, self.currency, self.asked, self.left = account, currency, asked, left
+        self.missing = asked - left
+        super().__init__(
+            f"account {account!r} cannot pay: asked {currency} = {asked:.6g}, left {left:.6g}, missing {self.missing:.6g}. "
+            f"Ask for at most {left:.6g}, or raise the budget in the ledger (`pellucid ledger raise`); no data was touched."
+        )
+
+
+class ReleaseFailed(PellucidError):
+    """The run stopped after it was paid for. The charge stays spent."""
+
+
+class NotPrivate(PellucidError):
+    """A result that would carry no guarantee was refused."""
+
+
+class LedgerError(PellucidError):
+    """The ledger cannot be used as asked."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The ledger file is locked, read-only, or its place does not exist."""
+
+
+class LedgerCorrupt(LedgerError):
+    """The file is not a ledger, is damaged, or its chain does not verify."""
+
+
+class AccountMismatch(LedgerError):
+    """An account was reopened with another relation, unit or budget than it was created with."""
