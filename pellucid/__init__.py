@@ -1,0 +1,78 @@
+"""Pellucid: explanations of machine-learning models about people, released under differential privacy.
+
+The map, in reading order:
+
+    schema        what is public: columns, bounds, categories; the unit that is protected
+    model         black boxes with a declared range, tried on public records
+    bounds        the sets contributions are clipped into, and their sensitivities
+    query         what may be asked of data: sums, joint sums, private choices
+    mechanisms    the only place that draws noise
+    ledger        accounts, charges, hash chain
+    table, engine rows in, exact integer totals out
+    ask           the door an explainer gets instead of the data
+    explanation   released numbers only; results and plots beside it
+    certificate   what is guaranteed, to whom, resting on what
+    session       plan → reserve → run → commit → certificate
+    explainers    one file each; start with explainers/partial_dependence.py
+"""
+
+from .accounting import Amount, Budget
+from .certificate import Certificate, Total, total
+from .errors import (
+    AccountMismatch,
+    BudgetExceeded,
+    DataError,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerUnavailable,
+    ModelError,
+    NotPrivate,
+    PellucidError,
+    PlanError,
+    ReleaseFailed,
+    SchemaError,
+)
+from .explainers import Distribution, Explainer, PartialDependence
+from .explanation import Explanation, from_json, load
+from .ledger import Ledger
+from .model import Model, PrivateTraining
+from .schema import Boolean, Category, Number, Schema, Unit
+from .session import Preview, Session
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccountMismatch",
+    "Amount",
+    "Boolean",
+    "Budget",
+    "BudgetExceeded",
+    "Category",
+    "Certificate",
+    "DataError",
+    "Distribution",
+    "Explainer",
+    "Explanation",
+    "Ledger",
+    "LedgerCorrupt",
+    "LedgerError",
+    "LedgerUnavailable",
+    "Model",
+    "ModelError",
+    "NotPrivate",
+    "Number",
+    "PartialDependence",
+    "PellucidError",
+    "PlanError",
+    "Preview",
+    "PrivateTraining",
+    "ReleaseFailed",
+    "Schema",
+    "SchemaError",
+    "Session",
+    "Total",
+    "Unit",
+    "from_json",
+    "load",
+    "total",
+]

@@ -1,0 +1,212 @@
+"""The door an explainer gets instead of the data: stages with their shares, noisy totals and private choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from .bounds import UNITS, Bound, Box, Cells
+from .engine import Engine
+from .errors import PlanError
+from .mechanisms import Mechanism, NoiseLaw, Spend, add_noise, calibrate, calibrate_choice, choose
+from .query import Choice, Joint, Sum, parts_of, relative_scales, sensitivity
+from .schema import Relation, Schema, Unit
+
+
+@dataclass(frozen=True)
+class Public:
+    """All that planning may look at. Under add-remove `rows` is None: the number of records is secret."""
+
+    schema: Schema
+    relation: Relation
+    unit: Unit
+    spend: Spend
+    rows: int | None
+    expected_rows: int | None = None
+
+    @property
+    def count_needed(self) -> bool:
+        """Whether a mean has to learn the number of records from noise."""
+        return self.rows is None
+
+    @property
+    def planning_rows(self) -> int:
+        """Rows to plan grids and error bars with: the public number, or the public guess."""
+        if self.rows is not None:
+            return max(self.rows, 1)
+        if self.expected_rows is None:
+            raise PlanError(
+                "under add-remove the number of records is secret, so a preview needs a public guess: "
+                "open the session with expected_rows=, for example expected_rows=10_000."
+            )
+        return self.expected_rows
+
+    @property
+    def rows_or_default(self) -> int:
+        """As planning_rows, with a modest guess where none was given: only the grid depends on it, never the noise."""
+        return self.planning_rows if self.rows is not None or self.expected_rows is not None else 10_000
+
+    @property
+    def epsilon_like(self) -> float:
+        """The spend as a pure ε of about the same noise: what rules for grids and intervals are written in."""
+        amount = float(self.spend.amount)
+        return amount if self.spend.currency == "epsilon" else (2 * amount) ** 0.5
+
+    def mechanism(self, query: Sum | Joint, share: Fraction = Fraction(1)) -> Mechanism:
+        """The noise this query would get for a share of the spend."""
+        norms = sensitivity(query, self.relation, self.unit.rows_per_unit)
+        return calibrate(norms, query.size, self.spend.part(share), relative_scales(query))
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One use of the budget, as it goes on the certificate."""
+
+    stage: str
+    mechanism: str
+    amount: Fraction
+    norm: str
+    sensitivity: str
+    noise: str
+    bound: str
+    enforced: bool
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Noisy totals of one stage, with the law of their noise. Nothing in here is secret."""
+
+    integers: tuple[int, ...]
+    bounds: tuple[Bound, ...]
+    law: NoiseLaw
+    rows: int | None
+
+    def part(self, i: int) -> Answer:
+        """The answer to one sum of a joint query; its noise is one part of the joint draw."""
+        start = sum(b.size for b in self.bounds[:i])
+        return Answer(self.integers[start : start + self.bounds[i].size], (self.bounds[i],), self.law, self.rows)
+
+    @property
+    def bound(self) -> Bound:
+        if len(self.bounds) != 1:
+            raise PlanError("a joint answer has several parts; take one with part(i).")
+        return self.bounds[0]
+
+    def mean(self) -> Mean:
+        """Means of the values of a Box: over the public number of rows, or over the noisy count."""
+        box = self.bound
+        assert isinstance(box, Box)
+        totals = np.array(self.integers[: box.length], dtype=float)
+        count = float(self.rows) if not box.count else self.integers[-1] / UNITS  # type: ignore[arg-type]
+        # A count at or below the noise says nothing about the mean; the middle of the range does not pretend to.
+        values = box.centre + box.unit * totals / count if count >= 1 else np.full(box.length, box.centre)
+        return Mean(values, self.law.times(1 / UNITS), count, box.count, box.lo, box.hi)
+
+    def cells(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """(sums of values, counts) per cell, in the user's units."""
+        bound = self.bound
+        assert isinstance(bound, Cells)
+        numbers = np.array(self.integers, dtype=float)
+        sums = numbers[: bound.cells] * bound.unit if bound.value is not None else None
+        counts = numbers[-bound.cells :] / bound.counts if bound.counts else None
+        return sums, counts
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Noisy means of bounded values; `law` is the noise of the underlying sums in units of half the range."""
+
+    values: np.ndarray
+    law: NoiseLaw
+    count: float
+    noisy_count: bool
+    lo: float
+    hi: float
+
+    def half_widths(self, level: float) -> np.ndarray:
+        """Error bars of each mean. With a noisy count the error of the ratio is drawn from the public law of the noise."""
+        radius, centre = (self.hi - self.lo) / 2, (self.hi + self.lo) / 2
+        if not self.noisy_count:
+            return np.full(len(self.values), radius * self.law.half_width(level) / self.count)
+        if self.count < 1:
+            return np.full(len(self.values), self.hi - self.lo)
+        noise = self.law.draws(20_000)
+        errors = (radius * noise[:, :1] - (self.values - centre) * noise[:, -1:]) / self.count
+        return np.quantile(np.abs(errors), level, axis=0)
+
+
+@dataclass
+class Ask:
+    """Answers the questions of one release. Each stage is used once, with the share it was planned with."""
+
+    engine: Engine
+    public: Public
+    stages: Mapping[str, Fraction]
+    charges: list[Charge] = field(default_factory=list)
+
+    def _open(self, stage: str) -> Spend:
+        if stage not in self.stages:
+            raise PlanError(f"stage {stage!r} was not planned; planned are {', '.join(self.stages)}.")
+        if any(charge.stage == stage for charge in self.charges):
+            raise PlanError(f"stage {stage!r} was used already; plan one stage per question.")
+        return self.public.spend.part(self.stages[stage])
+
+    def total(self, stage: str, query: Sum | Joint) -> Answer:
+        """Noisy totals: exact integers plus one calibrated draw."""
+        spend = self._open(stage)
+        mechanism = self.public.mechanism(query, self.stages[stage])
+        exceeds_charge = mechanism.cost > spend.amount
+        if exceeds_charge:
+            raise AssertionError("calibration would cost more than the stage was charged")
+        parts = parts_of(query)
+        over = {type(p.over).__name__.lower() for p in parts}
+        self.charges.append(
+            Charge(
+                stage,
+                {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian", "k-norm": "K-norm (L∞) on integers"}[mechanism.kind],
+                spend.amount,
+                mechanism.norm,
+                f"{mechanism.sensitivity / UNITS:.6g} × 2^30 grid units, over {' and '.join(sorted(over))}",
+                f"scale {float(mechanism.scale) / UNITS:.6g} × 2^30 grid units, {mechanism.size} coordinates",
+                "; ".join(p.bound.text for p in parts),
+                all(p.bound.enforced for p in parts),
+                tuple(dict.fromkeys([p.bound.claim for p in parts] + [c for p in parts for c in _claims_of(p)] + [mechanism.claim])),
+            )
+        )
+        noisy = add_noise(self.engine.totals(query), mechanism)
+        return Answer(tuple(noisy), tuple(p.bound for p in parts), mechanism.law, self.public.rows)
+
+    def choose(self, stage: str, choice: Choice) -> list[int]:
+        """A private choice: positions of the chosen candidates, best first."""
+        spend = self._open(stage)
+        bound = choice.of.bound
+        k = self.public.unit.rows_per_unit
+        units = bound.added().linf
+        span = choice.score.span(self.public.relation, units) * k
+        largest = choice.score.largest(self.public.relation, units) * k
+        how = calibrate_choice(span, largest, spend, choice.k)
+        if how.cost > spend.amount:
+            raise AssertionError("calibration would cost more than the stage was charged")
+        self.charges.append(
+            Charge(
+                stage,
+                how.name,
+                spend.amount,
+                "span of the score",
+                f"{span / units:.6g} records",
+                f"exponent {float(how.rate * units):.6g} per record",
+                bound.text,
+                False,
+                (bound.claim, choice.score.claim, how.claim),
+            )
+        )
+        return choose(choice.score.of(self.engine.totals(choice.of)), how)
+
+
+def _claims_of(part: Sum) -> tuple[str, ...]:
+    name = type(part.over).__name__.lower()
+    return () if name == "records" else (name,)

@@ -1,0 +1,350 @@
+"""The sets that contributions live in: how they are enforced in integers, and how far one of them can move a total.
+
+A contribution is rounded to a grid and then clipped, *as integers*, into its set; the norms below are those of the
+integer set and of the coordinates that are really released. A person's rows share one contribution: with `parts` = k
+for a row of a person who has k rows, the row may use a k-th of the set, so that the sum over the rows stays inside.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import PlanError
+from .mechanisms import Norms
+
+BITS = 30
+"""Grid units per radius, as a power of two: 2^31 rows of 2^30 units stay inside 64 bits."""
+
+UNITS = 1 << BITS
+
+Parts = np.ndarray | None
+
+
+class Bound(ABC):
+    """A set of integer vectors that every contribution is clipped into."""
+
+    claim: str
+    enforced: bool = True
+    relative: tuple[float, ...] = ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of released coordinates."""
+
+    @abstractmethod
+    def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
+        """The exact sum over a batch of contributions, each clipped into the set."""
+
+    @abstractmethod
+    def added(self) -> Norms:
+        """The largest contribution."""
+
+    @abstractmethod
+    def replaced(self) -> Norms:
+        """The largest difference between two contributions."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The set in words, for the certificate."""
+
+
+def _round(values: np.ndarray, unit: float) -> np.ndarray:
+    """Nearest grid point, saturated far outside every set so that infinities and NaN become integers."""
+    scaled = np.nan_to_num(np.asarray(values, dtype=float) / unit, nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
+    return np.rint(np.clip(scaled, -(2.0**62), 2.0**62)).astype(np.int64)
+
+
+def _part_of(limit: int, parts: Parts) -> np.ndarray | int:
+    """The share of a limit that one of k rows may use; a row with k = 0 was dropped and may use nothing."""
+    if parts is None:
+        return limit
+    return np.where(parts > 0, limit // np.maximum(parts, 1), 0)
+
+
+def _sum(rows: np.ndarray) -> list[int]:
+    return [int(v) for v in rows.sum(axis=0)]
+
+
+@dataclass(frozen=True)
+class Box(Bound):
+    """`length` values, each in [lo, hi]; centred, so that adding a record costs half the range.
+
+    With `count`, one more coordinate counts the records, at the weight of half the range: under add-remove the number
+    of records is private, and in the L∞ and L2 norms this is the cheapest way to learn it. Claim: box-sum
+    """
+
+    length: int
+    lo: float
+    hi: float
+    count: bool = False
+    claim = "box-sum"
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or not self.lo < self.hi:
+            raise PlanError(f"Box(length={self.length}, lo={self.lo!r}, hi={self.hi!r}): needs a coordinate and lo < hi.")
+
+    @property
+    def size(self) -> int:
+        return self.length + self.count
+
+    @property
+    def centre(self) -> float:
+        return (self.lo + self.hi) / 2
+
+    @property
+    def unit(self) -> float:
+        return (self.hi - self.lo) / 2 / UNITS
+
+    def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
+        values = np.asarray(values, dtype=float)
+        if values.ndim != 2 or values.shape[1] != self.length:
+            raise AssertionError("a map must give one row of values per record")
+        centred = _round(values - self.centre, self.unit)
+        limit = _part_of(UNITS, parts)
+        if parts is not None:
+            # Truncation toward zero keeps the sum of k shares inside the set.
+            centred = np.clip(centred, -UNITS, UNITS)
+            k = np.maximum(parts, 1)[:, None]
+            centred = np.sign(centred) * (np.abs(centred) // k)
+            limit = np.asarray(limit)[:, None]
+        clipped = np.clip(centred, -limit, limit)
+        if self.count:
+            ones = np.broadcast_to(np.asarray(limit).reshape(-1, 1), (len(values), 1))
+            clipped = np.hstack([clipped, ones])
+        return clipped
+
+    def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
+        return _sum(self.integers(contributions, parts))
+
+    def added(self) -> Norms:
+        return Norms(self.size * UNITS, self.size * UNITS**2, UNITS)
+
+    def replaced(self) -> Norms:
+        # The count coordinate is bounded like the others; a dropped record may hold 0 there and another one unit.
+        return Norms(2 * self.size * UNITS, 4 * self.size * UNITS**2, 2 * UNITS)
+
+    @property
+    def text(self) -> str:
+        return f"{self.length} values clipped to [{self.lo:g}, {self.hi:g}]" + (", and a count of records" if self.count else "")
+
+
+@dataclass(frozen=True)
+class Cells(Bound):
+    """A record sits in one cell (or is divided between a few) and brings a value, a count, or both.
+
+    `value` = τ: the record's value is clipped to ±τ. `count_weight` = w: the count is released beside it, weighing w
+    times as much as a value of τ in the noise; 0 leaves it out. A plain histogram has no value. The enforced set is
+    the convex hull of "one cell, |value| ≤ τ, count 1" and nothing. Claim: cell-sum
+    """
+
+    cells: int
+    value: float | None = None
+    count_weight: float = 1.0
+    claim = "cell-sum"
+
+    def __post_init__(self) -> None:
+        if self.cells < 1 or (self.value is not None and not self.value > 0) or not 0 <= self.count_weight <= 4:
+            raise PlanError(f"Cells(cells={self.cells}, value={self.value!r}): needs a cell, and a positive value if any.")
+        if self.value is None and not self.counts:
+            raise PlanError("Cells without a value and without a count releases nothing.")
+
+    @property
+    def counts(self) -> int:
+        """Integer units per record in the count coordinates."""
+        return round(UNITS * self.count_weight)
+
+    @property
+    def unit(self) -> float:
+        return (self.value or 0.0) / UNITS
+
+    @property
+    def size(self) -> int:
+        return self.cells * ((self.value is not None) + (self.counts > 0))
+
+    def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
+        """`contributions`: (cell, weight, value) as arrays of shape (rows, places); weights of a row add up to at most 1."""
+        cell, weight, value = contributions
+        cell = np.asarray(cell)
+        inside = (cell >= 0) & (cell < self.cells)
+        place = np.where(inside, cell, 0).astype(np.intp)
+        share = np.clip(_round(np.where(inside, weight, 0.0), 1.0 / UNITS), 0, UNITS)
+        values = np.clip(_round(np.where(inside, value, 0.0), self.unit), -UNITS, UNITS) if self.value is not None else None
+        if parts is not None:
+            k = np.maximum(parts, 1)[:, None]
+            share = share // k
+            values = np.sign(values) * (np.abs(values) // k) if values is not None else None
+        share = _within(share, np.broadcast_to(_part_of(UNITS, parts), len(cell)))
+        count = share * self.counts // UNITS
+        out: list[int] = []
+        if values is not None:
+            # In the hull a part of the count allows the same part of τ; without a count the weight itself says how much.
+            limit = count * UNITS // self.counts if self.counts else share
+            out += self._per_cell(place, np.clip(values, -limit, limit))
+        if self.counts:
+            out += self._per_cell(place, count)
+        return out
+
+    def _per_cell(self, place: np.ndarray, amounts: np.ndarray) -> list[int]:
+        # float64 weights add up exactly below 2^53: 2^16 rows of 2^32·places units stay far below, larger batches are cut.
+        total = np.zeros(self.cells, dtype=np.int64)
+        for start in range(0, len(place), 1 << 16):
+            piece = slice(start, start + (1 << 16))
+            total += np.bincount(place[piece].ravel(), amounts[piece].ravel().astype(float), self.cells).astype(np.int64)
+        return [int(v) for v in total]
+
+    def added(self) -> Norms:
+        values, counts = (UNITS if self.value is not None else 0), self.counts
+        return Norms(values + counts, values**2 + counts**2, max(values, counts))
+
+    def replaced(self) -> Norms:
+        values, counts = (UNITS if self.value is not None else 0), self.counts
+        # Two cells: each keeps its own value and count. One cell: the values differ by 2τ and the counts cancel.
+        return Norms(2 * values + 2 * counts, max(4 * values**2, 2 * values**2 + 2 * counts**2), max(2 * values, counts))
+
+    @property
+    def text(self) -> str:
+        if self.value is None:
+            return f"one of {self.cells} cells"
+        beside = " and a count" if self.counts else ""
+        return f"a value clipped to ±{self.value:g}{beside} in one of {self.cells} cells"
+
+
+def _within(shares: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Keep the non-negative shares of each row, in order, as long as they fit under the row's limit."""
+    used = np.zeros(len(shares), dtype=np.int64)
+    kept = np.empty_like(shares)
+    for j in range(shares.shape[1]):
+        kept[:, j] = np.minimum(shares[:, j], limit - used)
+        used += kept[:, j]
+    return kept
+
+
+@dataclass(frozen=True)
+class Ball(Bound):
+    """A vector of `length` values in a Euclidean ball. Claim: ball-sum"""
+
+    length: int
+    radius: float
+    claim = "ball-sum"
+
+    LIMIT = 1 << 26
+    """Units per radius: squares of 2^26 add up over 2^10 coordinates inside 64 bits."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= 1024 or not self.radius > 0:
+            raise PlanError(f"Ball(length={self.length}, radius={self.radius!r}): needs 1 to 1024 coordinates and a positive radius.")
+
+    @property
+    def size(self) -> int:
+        return self.length
+
+    @property
+    def unit(self) -> float:
+        return self.radius / self.LIMIT
+
+    def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
+        z = np.clip(_round(values, self.unit), -self.LIMIT, self.LIMIT)
+        z = shrink_into_ball(z, self.LIMIT**2)
+        return z if parts is None else np.where(parts[:, None] > 0, np.sign(z) * (np.abs(z) // np.maximum(parts, 1)[:, None]), 0)
+
+    def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
+        return _sum(self.integers(contributions, parts))
+
+    def added(self) -> Norms:
+        return Norms(_ceil_sqrt(self.length * self.LIMIT**2), self.LIMIT**2, self.LIMIT)
+
+    def replaced(self) -> Norms:
+        return Norms(2 * _ceil_sqrt(self.length * self.LIMIT**2), 4 * self.LIMIT**2, 2 * self.LIMIT)
+
+    @property
+    def text(self) -> str:
+        return f"a vector of {self.length} values shrunk into a ball of radius {self.radius:g}"
+
+
+@dataclass(frozen=True)
+class Gram(Bound):
+    """Rows r in a Euclidean ball; what is released is the upper triangle of Σ r·rᵀ. Claim: gram-sum
+
+    Off-diagonal entries stand for two equal entries of the matrix, so their Gaussian noise is √2 smaller and the L2
+    norm below is the Frobenius norm. Rows have 18 bits, so that a float64 matrix product over 2^16 rows is exact.
+    """
+
+    length: int
+    radius: float
+    claim = "gram-sum"
+
+    LIMIT = 1 << 17
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or not self.radius > 0:
+            raise PlanError(f"Gram(length={self.length}, radius={self.radius!r}): needs a coordinate and a positive radius.")
+
+    @property
+    def size(self) -> int:
+        return self.length * (self.length + 1) // 2
+
+    @property
+    def unit(self) -> float:
+        """Units of the released products."""
+        return (self.radius / self.LIMIT) ** 2
+
+    @property
+    def relative(self) -> tuple[float, ...]:  # type: ignore[override]
+        rows, columns = np.triu_indices(self.length)
+        return tuple(1.0 if i == j else math.sqrt(0.5) for i, j in zip(rows, columns))
+
+    def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
+        values = np.asarray(values, dtype=float)
+        limit = np.broadcast_to(_part_of(self.LIMIT**2, parts), len(values))
+        if parts is not None:
+            values = values / np.sqrt(np.maximum(parts, 1))[:, None]
+        z = np.clip(_round(values, self.radius / self.LIMIT), -self.LIMIT, self.LIMIT)
+        return shrink_into_ball(z, limit)
+
+    def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
+        z = self.integers(contributions, parts).astype(float)
+        upper = np.triu_indices(self.length)
+        total = [0] * self.size
+        for start in range(0, len(z), 1 << 16):
+            piece = z[start : start + (1 << 16)]
+            total = [a + int(b) for a, b in zip(total, (piece.T @ piece)[upper])]
+        return total
+
+    def added(self) -> Norms:
+        q = self.LIMIT**2
+        return Norms((self.length + 1) * q // 2 + 1, q * q, q)
+
+    def replaced(self) -> Norms:
+        q = self.LIMIT**2
+        return Norms((self.length + 1) * q + 2, 2 * q * q, q)
+
+    @property
+    def text(self) -> str:
+        return f"products of a row of {self.length} values shrunk into a ball of radius {self.radius:g}"
+
+
+def _ceil_sqrt(value: int) -> int:
+    root = math.isqrt(value)
+    return root + (root * root < value)
+
+
+def shrink_into_ball(z: np.ndarray, limit: np.ndarray | int) -> np.ndarray:
+    """Integer rows scaled toward zero until their exact squared length is at most the limit."""
+    limit = np.broadcast_to(limit, len(z))
+    z = z.copy()
+    shrink = 1.0
+    while True:
+        squared = (z * z).sum(axis=1)
+        outside = squared > limit
+        if not outside.any():
+            return z
+        factor = np.sqrt(limit[outside] / squared[outside]) * shrink
+        z[outside] = np.trunc(z[outside] * factor[:, None]).astype(np.int64)
+        shrink *= 1 - 2.0**-20

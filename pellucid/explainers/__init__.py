@@ -1,0 +1,7 @@
+"""One file per explainer: what to ask, and how to turn answers into an explanation."""
+
+from .base import Explainer
+from .distribution import Distribution
+from .partial_dependence import PartialDependence
+
+__all__ = ["Distribution", "Explainer", "PartialDependence"]

@@ -1,0 +1,96 @@
+"""What an explainer is: a plan that sees no data, a run that sees a door, and what to expect of it.
+
+A new explainer is one file with one class. `plan` names the stages and their shares of the spend; `run` asks and turns
+the answers into an Explanation; `expected` says, without data, how large the error will be. The contract suite finds
+the class by itself and tries `examples`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..ask import Ask, Public
+from ..errors import PlanError
+from ..explanation import Explanation
+from ..model import Model
+from ..schema import Schema
+
+Stages = Mapping[str, Fraction]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a release will be worth, known before paying: half-widths of 95 % error bars, and the smallest visible gap."""
+
+    labels: tuple[str, ...]
+    error: np.ndarray
+    gap: float
+    notes: tuple[str, ...] = ()
+
+
+class Explainer(ABC):
+    """Base of all explainers. Instances are frozen values: what to explain, never the data."""
+
+    references: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The black boxes involved; each is tried on public records before anything is charged."""
+        return ()
+
+    @abstractmethod
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        """The features asked about, whose bounds go on the certificate; raises when one is not declared."""
+
+    @abstractmethod
+    def plan(self, public: Public) -> Stages:
+        """The stages and the share of the spend each gets; the shares add up to one."""
+
+    @abstractmethod
+    def run(self, ask: Ask) -> Explanation:
+        """Ask, then post-process. No rows are in scope."""
+
+    @abstractmethod
+    def expected(self, public: Public) -> Expected:
+        """The error to expect. Touches no data."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """The request as plain data: for the ledger, the certificate and replays."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
+        """Instances the contract suite tries on a schema with every kind of feature."""
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What this explainer's guarantee rests on beyond the session's own list."""
+        return ()
+
+
+def feature_list(feature: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several, as a tuple."""
+    names = (feature,) if isinstance(feature, str) else tuple(feature)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise PlanError(f"feature={feature!r}: give a column name, or a list of column names.")
+    if len(set(names)) < len(names):
+        raise PlanError(f"feature={list(names)!r}: a column is named twice.")
+    return names
+
+
+def needed_columns(schema: Schema, model: Model | None, *features: str) -> tuple[str, ...]:
+    """Columns a map reads: the model's and the features asked about, in schema order."""
+    wanted = set(features) | set((model.features or tuple(schema)) if model else ())
+    return tuple(name for name in schema if name in wanted)
+
+
+def whole_number(name: str, value: Any, low: int, high: int) -> None:
+    """Refuse a setting that is not a whole number in its range."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high):
+        raise PlanError(f"{name}={value!r}: give a whole number from {low} to {high}.")

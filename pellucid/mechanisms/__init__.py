@@ -1,0 +1,27 @@
+"""The only place that draws noise: exact integer mechanisms, their calibration, and the law of the noise they add."""
+
+from .calibration import Currency, Norms, Spend, delta_of_rho, epsilon_of_rho, exact, rho_of_epsilon_delta, to_replace
+from .choose import Choosing, calibrate_choice, choose
+from .noise import Mechanism, add_noise, calibrate
+from .noise_law import NoiseLaw
+from .source import is_private, secret_labels
+
+__all__ = [
+    "Choosing",
+    "Currency",
+    "Mechanism",
+    "NoiseLaw",
+    "Norms",
+    "Spend",
+    "add_noise",
+    "calibrate",
+    "calibrate_choice",
+    "choose",
+    "delta_of_rho",
+    "epsilon_of_rho",
+    "exact",
+    "is_private",
+    "rho_of_epsilon_delta",
+    "secret_labels",
+    "to_replace",
+]

@@ -1,0 +1,137 @@
+"""What a charge buys: the two currencies, their conversions, and sensitivities as exact integers.
+
+Amounts are fractions, never floats, so that ten charges of 0.1 fill a budget of 1 and nothing is lost to rounding.
+Where a real number is needed (the (ε, δ) conversions) the result is rounded to the side that costs the user.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Literal
+
+from scipy.optimize import minimize_scalar
+
+from ..errors import PlanError
+
+Currency = Literal["epsilon", "rho"]
+
+
+def exact(name: str, value: Any) -> Fraction:
+    """The decimal number the user wrote, exactly: 0.1 is one tenth, not the nearest binary fraction.
+
+    >>> exact("epsilon", 0.1)
+    Fraction(1, 10)
+    """
+    if isinstance(value, Fraction):
+        return value
+    try:
+        number = Decimal(repr(float(value)) if not isinstance(value, int | Decimal | str) else str(value))
+    except (TypeError, ValueError, InvalidOperation):
+        raise PlanError(f"{name}={value!r} is not a number.") from None
+    if not number.is_finite():
+        raise PlanError(f"{name}={value!r} is not finite; give a positive number.")
+    return Fraction(number)
+
+
+@dataclass(frozen=True)
+class Spend:
+    """An amount of privacy budget in the currency of its account."""
+
+    currency: Currency
+    amount: Fraction
+
+    def part(self, share: Fraction) -> Spend:
+        return Spend(self.currency, self.amount * share)
+
+    @property
+    def text(self) -> str:
+        return f"{'ε' if self.currency == 'epsilon' else 'ρ'} = {float(self.amount):.6g}"
+
+
+@dataclass(frozen=True)
+class Norms:
+    """How far one unit can move a vector of integers, in three norms; the L2 norm is kept squared and whole."""
+
+    l1: int
+    l2_squared: int
+    linf: int
+
+    def __add__(self, other: Norms) -> Norms:
+        """Two changes to the *same* coordinates, one after the other (triangle inequality)."""
+        cross = math.isqrt(4 * self.l2_squared * other.l2_squared)
+        cross += cross * cross < 4 * self.l2_squared * other.l2_squared
+        return Norms(self.l1 + other.l1, self.l2_squared + other.l2_squared + cross, self.linf + other.linf)
+
+    def beside(self, other: Norms) -> Norms:
+        """Changes to *different* coordinates of one vector."""
+        return Norms(self.l1 + other.l1, self.l2_squared + other.l2_squared, max(self.linf, other.linf))
+
+    def times(self, k: int) -> Norms:
+        return Norms(k * self.l1, k * k * self.l2_squared, k * self.linf)
+
+
+def _log_delta(rho: float, epsilon: float, alpha: float) -> float:
+    # Canonne, Kamath and Steinke (2020), Proposition 12: any α > 1 gives a valid δ.
+    return (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
+
+
+def delta_of_rho(rho: float, epsilon: float) -> float:
+    """A δ for which ρ-zCDP implies (ε, δ)-DP; never too small. Claim: zcdp-conversion"""
+    if rho <= 0:
+        return 0.0
+    centre = max(0.5, (epsilon + rho) / (2 * rho))
+    best = minimize_scalar(
+        lambda t: _log_delta(rho, epsilon, 1 + math.exp(t)), bounds=(-12, math.log(centre * 4) + 6), method="bounded", options={"xatol": 1e-10}
+    )
+    return min(1.0, math.exp(best.fun) * (1 + 1e-9))
+
+
+def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
+    """The largest ρ (rounded down to 1e-12) whose zCDP guarantee implies (ε, δ)-DP. Claim: zcdp-conversion
+
+    >>> float(rho_of_epsilon_delta(1.0, 1e-6))
+    0.024355970357
+    """
+    eps, target = float(epsilon), float(delta)
+    low, high = 0.0, eps + 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if delta_of_rho(middle, eps) <= target:
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-15 * high:
+            break
+    return Fraction(math.floor(low * 10**12), 10**12)
+
+
+def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
+    """The smallest ε (rounded up) for which ρ-zCDP implies (ε, δ)-DP. Claim: zcdp-conversion"""
+    r, target = float(rho), float(delta)
+    if r == 0:
+        return 0.0
+    low, high = 0.0, r + 2 * math.sqrt(r * math.log(1 / target)) + 1e-9
+    for _ in range(200):
+        middle = (low + high) / 2
+        if delta_of_rho(r, middle) <= target:
+            high = middle
+        else:
+            low = middle
+        if high - low <= 1e-14 * high:
+            break
+    return high * (1 + 1e-12)
+
+
+def to_replace(epsilon: float = 0.0, delta: float = 0.0, rho: float = 0.0) -> dict[str, float]:
+    """What an add-remove guarantee implies when one record is *replaced* instead. Claim: relation-conversion
+
+    There is no way back: a guarantee for replacement says nothing about adding a record, since the number of records
+    may be published exactly under it.
+
+    >>> to_replace(epsilon=0.5)
+    {'epsilon': 1.0, 'delta': 0.0, 'rho': 0.0}
+    """
+    return {"epsilon": 2 * epsilon, "delta": (1 + math.exp(epsilon)) * delta, "rho": 4 * rho}

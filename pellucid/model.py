@@ -1,0 +1,324 @@
+"""Models as black boxes: what they are given, what range they answer in, and where they were trained.
+
+Two things are promised by nobody and therefore tried or enforced here. The *range* is enforced: every prediction is
+clipped to it, on and off the data manifold. That the model is a *function of one row* is tried on public records
+drawn from the schema, in other orders and batch sizes, before anything is charged; certificates list it as an
+assumption. A row on which the model fails takes the middle of the range, alone and in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from joblib import parallel_config
+
+from .errors import ModelError, SchemaError
+from .quiet import quiet
+from .schema import Category, Columns, Schema, did_you_mean
+
+Input = Literal["frame", "array", "codes"]
+
+PROBES = 2048
+"""Public records a model is tried on: enough to cross the batch sizes where libraries switch algorithms."""
+
+TOLERANCE = 2.0**-32
+"""Differences between batch sizes up to this share of the range are rounding, not dependence on the batch."""
+
+
+@dataclass(frozen=True)
+class PrivateTraining:
+    """The model was trained with differential privacy, on the people of this data or on others.
+
+    >>> PrivateTraining(1.0, 1e-6).text
+    'with (1, 1e-06)-differential privacy'
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 <= self.delta < 1):
+            raise ModelError(f"PrivateTraining({self.epsilon!r}, {self.delta!r}): epsilon must be positive and 0 <= delta < 1.")
+
+    @property
+    def text(self) -> str:
+        return f"with ({self.epsilon:g}, {self.delta:g})-differential privacy"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted estimator or a plain callable, with the range it answers in and the data it was trained on.
+
+    `trained_on` is required: "other data", "this data" or `PrivateTraining(eps, delta)`. A classifier answers with the
+    probability of `positive` (the second class of two when not given). `input` is what the predictor receives:
+    "frame" (a DataFrame in the declared order with declared values), "array" (numbers), or "codes" (numbers, with
+    categories as positions in their declared order).
+
+    >>> model = Model(lambda d: d["age"] / 100, output=(0, 1), features=["age"], trained_on="other data")
+    >>> model.range
+    1.0
+    """
+
+    predictor: Any
+    output: tuple[float, float] = (math.nan, math.nan)
+    features: tuple[str, ...] = ()
+    trained_on: Any = None
+    positive: Any = None
+    input: Input | None = None
+    name: str = ""
+
+    def __init__(
+        self,
+        predictor: Any,
+        output: Sequence[float] | None = None,
+        features: Sequence[str] | None = None,
+        trained_on: str | PrivateTraining | None = None,
+        positive: Any = None,
+        input: Input | None = None,
+        name: str = "",
+    ):
+        if not (hasattr(predictor, "predict") or callable(predictor)):
+            raise ModelError(f"{type(predictor).__name__} is neither an estimator with predict() nor a callable.")
+        if trained_on not in ("other data", "this data") and not isinstance(trained_on, PrivateTraining):
+            raise ModelError(
+                f"trained_on={trained_on!r}: say where the model was trained: 'other data', 'this data' or "
+                "pel.PrivateTraining(eps, delta). Certificates depend on it."
+            )
+        if input is not None and input not in get_args(Input):
+            raise ModelError(f"input={input!r}: use 'frame', 'array' or 'codes'.")
+        if isinstance(features, str):
+            raise ModelError(f"features={features!r}: give a list of column names.")
+        names = tuple(features if features is not None else getattr(predictor, "feature_names_in_", ()))
+        classes = getattr(predictor, "classes_", None) if hasattr(predictor, "predict_proba") else None
+        settings = {
+            "predictor": predictor,
+            "output": _output_range(output, classes),
+            "features": tuple(str(n) for n in names),
+            "trained_on": trained_on,
+            "positive": _positive_class(positive, classes),
+            "input": input,
+            "name": name or getattr(predictor, "__name__", type(predictor).__name__),
+        }
+        for key, value in settings.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def range(self) -> float:
+        """Width of the declared output range."""
+        return self.output[1] - self.output[0]
+
+    @property
+    def provenance(self) -> str:
+        trained = self.trained_on.text if isinstance(self.trained_on, PrivateTraining) else f"on {self.trained_on}"
+        return f"{self.name}, trained {trained}"
+
+    def ready(self, schema: Schema) -> ReadyModel:
+        """Try the model on public records and settle how it is called; the answer is kept for the schema."""
+        kept = self.__dict__.get("_ready")
+        if kept is None or kept.schema is not schema:
+            kept = _try_on_public_records(self, schema)
+            object.__setattr__(self, "_ready", kept)
+        return kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_ready"}
+
+
+def _output_range(output: Sequence[float] | None, classes: Any) -> tuple[float, float]:
+    if output is None and classes is not None:
+        output = (0.0, 1.0)
+    try:
+        lo, hi = (float(v) for v in output)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        raise ModelError(f"output={output!r}: declare the range the model answers in, for example output=(0, 1).") from None
+    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
+        raise ModelError(f"output=({lo:g}, {hi:g}): the range must be finite and its lower end below its upper end.")
+    return lo, hi
+
+
+def _positive_class(positive: Any, classes: Any) -> Any:
+    if classes is None:
+        if positive is not None:
+            raise ModelError("positive= is for classifiers with predict_proba(); this model has none.")
+        return None
+    listed = [c.item() if isinstance(c, np.generic) else c for c in classes]
+    if positive is None:
+        if len(listed) != 2:
+            raise ModelError(f"the classifier has {len(listed)} classes: say which one to explain with positive=, one of {listed!r}.")
+        return listed[1]
+    if positive not in listed:
+        raise ModelError(f"positive={positive!r} is not a class of the model; its classes are {listed!r}.")
+    return positive
+
+
+class ReadyModel:
+    """A model that passed its trial on public records, bound to a schema."""
+
+    def __init__(self, model: Model, schema: Schema, features: tuple[str, ...], input: str):
+        self.model, self.schema, self.features, self.input = model, schema, features, input
+        self._call = _callable_of(model)
+        self.fingerprint = ""
+
+    def inputs(self, columns: Columns) -> Any:
+        """What the predictor is given for these columns."""
+        if self.input in ("frame", "category frame"):
+            return pd.DataFrame({name: self.values(name, columns[name]) for name in self.features}, copy=False)
+        table = np.empty((len(columns[self.features[0]]), len(self.features)))
+        for j, name in enumerate(self.features):
+            table[:, j] = self.values(name, columns[name])
+        return table
+
+    def values(self, name: str, positions: np.ndarray) -> Any:
+        """One column in the words of the model."""
+        feature = self.schema[name]
+        if isinstance(feature, Category):
+            if self.input == "codes":
+                return positions
+            codes = positions.astype(np.intp)
+            if feature.numeric:
+                return np.asarray(feature.values)[codes]
+            if self.input == "category frame":
+                return pd.Categorical.from_codes(codes, list(feature.values), ordered=feature.ordered)  # type: ignore[arg-type]
+            return pd.array([str(v) for v in feature.values], dtype="str").take(codes)
+        if feature.integer and self.input != "array" and self.input != "codes" and not np.isnan(positions).any():
+            return positions.astype(np.int64)
+        return positions
+
+    def with_column(self, inputs: Any, name: str, positions: np.ndarray) -> Any:
+        """The same inputs with one column set; the original is left as it was."""
+        if isinstance(inputs, pd.DataFrame):
+            changed = inputs.copy(deep=False)
+            changed[name] = self.values(name, positions)
+            return changed
+        changed = inputs.copy()
+        changed[:, self.features.index(name)] = self.values(name, positions)
+        return changed
+
+    def predict(self, inputs: Any) -> np.ndarray:
+        """One number per row inside the declared range; a row that fails takes the middle of the range."""
+        with quiet():
+            answers = self._answers(inputs)
+        lo, hi = self.model.output
+        return np.clip(np.where(np.isnan(answers), (lo + hi) / 2, answers), lo, hi)
+
+    def _answers(self, inputs: Any) -> np.ndarray:
+        try:
+            return self.raw(inputs)
+        except (Exception, SystemExit):
+            pass
+        if len(inputs) <= 1:
+            return np.full(len(inputs), np.nan)
+        # Halving finds the failing rows without letting one of them decide what its neighbours get.
+        middle = len(inputs) // 2
+        return np.concatenate([self._answers(_rows(inputs, 0, middle)), self._answers(_rows(inputs, middle, len(inputs)))])
+
+    def raw(self, inputs: Any) -> np.ndarray:
+        # A shallow copy: a predictor that writes into its input writes into its own.
+        given = inputs.copy(deep=False) if isinstance(inputs, pd.DataFrame) else inputs.copy()
+        # One thread: sums over trees in another order differ in the last bits.
+        with parallel_config(backend="sequential"):
+            answers = np.asarray(self._call(given), dtype=float)
+        if answers.shape == (len(inputs), 1):
+            answers = answers[:, 0]
+        if answers.shape != (len(inputs),):
+            raise ValueError("one number per row")
+        return answers
+
+
+def _rows(inputs: Any, start: int, stop: int) -> Any:
+    return inputs.iloc[start:stop] if isinstance(inputs, pd.DataFrame) else inputs[start:stop]
+
+
+def _callable_of(model: Model) -> Callable[[Any], Any]:
+    predictor = model.predictor
+    if model.positive is not None:
+        column = [c.item() if isinstance(c, np.generic) else c for c in predictor.classes_].index(model.positive)
+        return lambda inputs: predictor.predict_proba(inputs)[:, column]
+    return predictor.predict if hasattr(predictor, "predict") else predictor
+
+
+def _try_on_public_records(model: Model, schema: Schema) -> ReadyModel:
+    features = model.features or tuple(schema)
+    for name in features:
+        if name not in schema:
+            raise SchemaError(f"the model uses {name!r}, which the schema does not declare{did_you_mean(name, schema)}.")
+    columns = {name: column for name, column in schema.sample(PROBES).items() if name in features}
+    failures: list[str] = []
+    for form in _forms(model, schema, features):
+        ready = ReadyModel(model, schema, features, form)
+        problem = _problem(ready, columns)
+        if problem is None:
+            ready.fingerprint = _fingerprint(ready, columns)
+            return ready
+        failures.append(problem)
+    raise ModelError(f"the model {model.name!r} was refused on public records drawn from the schema: {failures[0]} Nothing was charged.")
+
+
+def _forms(model: Model, schema: Schema, features: Sequence[str]) -> list[str]:
+    text = [name for name in features if isinstance(schema[name], Category) and not schema[name].numeric]  # type: ignore[union-attr]
+    if model.input == "array" and text:
+        raise ModelError(f"input='array' needs numbers, but {text[0]!r} has text values; use input='codes' or 'frame'.")
+    if model.input in ("array", "codes"):
+        return [model.input]
+    trained_on_array = hasattr(model.predictor, "n_features_in_") and not hasattr(model.predictor, "feature_names_in_")
+    if model.input is None and trained_on_array and not text:
+        return ["array"]
+    # Some libraries insist on pandas' category type for text; public records tell which of the two the model takes.
+    return ["frame", "category frame"] if text else ["frame"]
+
+
+def _problem(ready: ReadyModel, columns: Columns) -> str | None:
+    """What is wrong with the model, in words, or None. Only public records are involved."""
+    inputs = ready.inputs(columns)
+    size = len(inputs)
+    with quiet():
+        try:
+            answers = ready.raw(inputs)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, ValueError) and str(error) == "one number per row":
+                return "it must return one number per row; a classifier needs predict_proba(), several outputs need one Model each."
+            return f"it raised {type(error).__name__} ({str(error)[:200]}); check features= and input=."
+        if np.isnan(answers).any():
+            return "it returned NaN for some of them; make it answer for every record of the declared domain."
+        try:
+            trials = _trials(ready, inputs, size)
+        except (Exception, SystemExit) as error:
+            return f"it raised {type(error).__name__} on a smaller batch of the same records."
+    for what, again in trials:
+        if not np.all(np.abs(again - answers) <= TOLERANCE * ready.model.range):
+            return f"its answer for a record changed {what}; a model must be a function of one row (no ranks, batch statistics or state)."
+    return None
+
+
+def _trials(ready: ReadyModel, inputs: Any, size: int) -> list[tuple[str, np.ndarray]]:
+    order = np.random.default_rng(1).permutation(size)
+    shuffled = np.empty(size)
+    shuffled[order] = ready.raw(inputs.iloc[order] if isinstance(inputs, pd.DataFrame) else inputs[order])
+    edges = [0, 1, 2, 5, 21, 150, size]
+    pieces = np.concatenate([ready.raw(_rows(inputs, a, b)) for a, b in zip(edges[:-1], edges[1:])])
+    return [
+        ("when it was asked twice", ready.raw(inputs)),
+        ("with the order of the batch", shuffled),
+        ("with the size of the batch", pieces),
+    ]
+
+
+def _fingerprint(ready: ReadyModel, columns: Columns) -> str:
+    """Tells two models apart when a request is replayed: their answers on public records and, where possible, their bytes."""
+    with quiet():
+        answers = ready.predict(ready.inputs(columns))
+        try:
+            content = pickle.dumps(ready.model.predictor)
+        except Exception:
+            code = getattr(ready.model.predictor, "__code__", None)
+            content = code.co_code + repr(code.co_consts).encode() if code is not None else b""
+    digest = hashlib.sha256(np.round(answers, 9).tobytes())
+    digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()

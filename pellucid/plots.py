@@ -1,0 +1,92 @@
+"""Pictures of explanations. They take released numbers only; matplotlib is imported when a picture is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import PlanError
+
+INK, BAND = "#1b4965", "#62b6cb"
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise PlanError("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
+    return plt
+
+
+def _axes(ax: Any) -> Any:
+    return _pyplot().subplots(figsize=(6, 3.8), layout="constrained")[1] if ax is None else ax
+
+
+def _finish(ax: Any, result: Any, ylabel: str) -> Any:
+    ax.set_xlabel(result.feature)
+    ax.set_ylabel(ylabel)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", alpha=0.25)
+    certificate = result.certificate
+    if certificate is not None:
+        cost = f"ε = {certificate.epsilon:.3g}" + (f", δ = {certificate.delta:g}" if certificate.delta else "")
+        note = cost if certificate.private else "NOT PRIVATE"
+        ax.set_title(f"{note} · {certificate.status} · 95 % error band", fontsize=9, loc="right", color="0.4")
+    return ax
+
+
+def _categories(ax: Any, labels: Any) -> np.ndarray:
+    places = np.arange(len(labels))
+    long = max((len(str(v)) for v in labels), default=0) * len(labels) > 60
+    ax.set_xticks(places, [str(v) for v in labels], rotation=45 if long else 0, ha="right" if long else "center")
+    return places
+
+
+def curve(result: Any, ax: Any = None) -> Any:
+    """A line with its error band; categories as points with error bars."""
+    ax = _axes(ax)
+    lower, upper = result.interval(0.95)
+    if result.categorical:
+        places = _categories(ax, result.x)
+        ax.errorbar(places, result.y, yerr=[result.y - lower, upper - result.y], fmt="o", color=INK, ecolor=BAND, capsize=3)
+    else:
+        ax.fill_between(result.x, lower, upper, color=BAND, alpha=0.35, linewidth=0)
+        ax.plot(result.x, result.y, color=INK, marker="." if len(result.x) <= 60 else None)
+    return _finish(ax, result, result.ylabel + (" (smoothed: the band does not cover it)" if result.smoothed else ""))
+
+
+def counts(result: Any, ax: Any = None) -> Any:
+    """Bars with error bars."""
+    ax = _axes(ax)
+    lower, upper = result.interval(0.95)
+    if result.edges:
+        middles = [v for v in result.x if v != "missing"]
+        widths = np.diff(result.edges)
+        ax.bar(middles, result.counts[: len(middles)], widths * 0.95, color=BAND)
+        ax.errorbar(middles, result.counts[: len(middles)], yerr=(upper - lower)[: len(middles)] / 2, fmt="none", ecolor=INK, capsize=2)
+    else:
+        named = result.categorical or "missing" in result.x
+        places = _categories(ax, result.x) if named else np.asarray(result.x, dtype=float)
+        ax.bar(places, result.counts, 0.85, color=BAND)
+        ax.errorbar(places, result.counts, yerr=(upper - lower) / 2, fmt="none", ecolor=INK, capsize=2)
+    return _finish(ax, result, "people")
+
+
+def several(result: Any, ax: Any = None) -> Any:
+    """One panel per feature."""
+    names = list(result.curves)
+    if ax is None:
+        columns = min(3, len(names))
+        rows = -(-len(names) // columns)
+        _, grid = _pyplot().subplots(rows, columns, figsize=(4.6 * columns, 3.2 * rows), layout="constrained", squeeze=False)
+        axes = grid.ravel()
+    else:
+        axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        if len(axes) < len(names):
+            raise PlanError(f"ax holds {len(axes)} axes, but there are {len(names)} features to draw.")
+    for name, panel in zip(names, axes):
+        result.curves[name].plot(panel)
+    for panel in axes[len(names) :]:
+        panel.set_visible(False)
+    return axes[: len(names)]

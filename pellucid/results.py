@@ -1,0 +1,149 @@
+"""The kinds of results the explainers share: a curve over one feature, counts over cells, and several of either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from . import plots
+from .explanation import Explanation
+from .mechanisms import NoiseLaw
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Curve(Explanation):
+    """Mean model output along one feature: `.x` (values of the feature) and `.y`."""
+
+    kind: ClassVar[str] = "curve"
+    feature: str
+    x: tuple[Any, ...]
+    y: np.ndarray
+    law: NoiseLaw
+    count: float
+    noisy_count: bool
+    output: tuple[float, float]
+    categorical: bool = False
+    smoothed: bool = False
+    ylabel: str = "mean prediction"
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""
+        from .ask import Mean
+
+        lo, hi = self.output
+        half = Mean(self.y, self.law, self.count, self.noisy_count, lo, hi).half_widths(level)
+        return self.y - half, self.y + half
+
+    def to_frame(self) -> pd.DataFrame:
+        lower, upper = self.interval()
+        return pd.DataFrame({self.feature: list(self.x), "y": self.y, "lower": lower, "upper": upper})
+
+    def plot(self, ax: Any = None) -> Any:
+        return plots.curve(self, ax)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EffectCurve(Explanation):
+    """Accumulated effects along one feature: `.x`, `.y` (centred) and the noisy `.counts` of the intervals between the x's.
+
+    `effects` are the noisy mean effects of the intervals, `clip` the bound on a record's effect, itself chosen privately.
+    """
+
+    kind: ClassVar[str] = "effect curve"
+    feature: str
+    x: tuple[Any, ...]
+    y: np.ndarray
+    counts: np.ndarray
+    sums: np.ndarray
+    clip: float
+    sum_law: NoiseLaw
+    count_law: NoiseLaw
+    categorical: bool = False
+    smoothed: bool = False
+    ylabel: str = "accumulated effect"
+
+    @property
+    def effects(self) -> np.ndarray:
+        from .accumulate import mean_effects
+
+        return mean_effects(self.sums, self.counts, self.clip)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): covers the noiseless curve of the same intervals and clipping with probability about `level`."""
+        from .accumulate import half_widths
+
+        half = half_widths(self.sums, self.counts, self.clip, self.sum_law, self.count_law, level)
+        return self.y - half, self.y + half
+
+    def to_frame(self) -> pd.DataFrame:
+        lower, upper = self.interval()
+        return pd.DataFrame({self.feature: list(self.x), "y": self.y, "lower": lower, "upper": upper})
+
+    def plot(self, ax: Any = None) -> Any:
+        return plots.curve(self, ax)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Counts(Explanation):
+    """A histogram: `.x` (bin middles, integers or categories), `.counts`, and `.edges` where bins are intervals."""
+
+    kind: ClassVar[str] = "counts"
+    feature: str
+    x: tuple[Any, ...]
+    counts: np.ndarray
+    law: NoiseLaw
+    edges: tuple[float, ...] = ()
+    categorical: bool = False
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The histogram as shares of one: negative counts cut at zero."""
+        positive = np.maximum(self.counts, 0)
+        whole = positive.sum()
+        return positive / whole if whole > 0 else np.full(len(positive), 1 / len(positive))
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        half = self.law.half_width(level)
+        return self.counts - half, self.counts + half
+
+    def to_frame(self) -> pd.DataFrame:
+        lower, upper = self.interval()
+        return pd.DataFrame({self.feature: list(self.x), "count": self.counts, "lower": lower, "upper": upper})
+
+    def plot(self, ax: Any = None) -> Any:
+        return plots.counts(self, ax)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Several(Explanation):
+    """Results of one joint release over several features: `.curves[name]`."""
+
+    kind: ClassVar[str] = "several"
+    curves: dict[str, Explanation]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(self.curves)
+
+    def __getitem__(self, name: str) -> Explanation:
+        return self.curves[name]
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper), the features one after the other."""
+        both = [curve.interval(level) for curve in self.curves.values()]
+        return np.concatenate([b[0] for b in both]), np.concatenate([b[1] for b in both])
+
+    def to_frame(self) -> pd.DataFrame:
+        frames = []
+        for name, curve in self.curves.items():
+            frame = curve.to_frame().rename(columns={name: "x"})
+            frame.insert(0, "feature", name)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def plot(self, ax: Any = None) -> Any:
+        """One panel per feature; `ax` may be a sequence of axes. Returns the axes as an array."""
+        return plots.several(self, ax)

@@ -1,0 +1,39 @@
+"""A batch of records as a map sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .model import Model
+from .schema import Columns, Schema
+
+
+class Rows:
+    """A batch of decoded records, as a map sees it: columns in inner form, and models to ask about them."""
+
+    def __init__(self, schema: Schema, columns: Columns, parts: np.ndarray | None = None):
+        self.schema, self.columns, self.parts = schema, columns, parts
+        self._inputs: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def predict(self, model: Model, changes: dict[str, float | np.ndarray] | None = None) -> np.ndarray:
+        """The model's answer for every record, with some columns set to other (inner) values."""
+        ready = model.ready(self.schema)
+        inputs = self._inputs.get(id(model))
+        if inputs is None:
+            inputs = self._inputs[id(model)] = ready.inputs(self.columns)
+        for name, value in (changes or {}).items():
+            if name in ready.features:
+                inputs = ready.with_column(inputs, name, np.broadcast_to(np.asarray(value, dtype=float), len(self)))
+        return ready.predict(inputs)
+
+    def take(self, index: np.ndarray) -> Rows:
+        parts = None if self.parts is None else self.parts[index]
+        return Rows(self.schema, {name: column[index] for name, column in self.columns.items()}, parts)

@@ -1,0 +1,216 @@
+"""Tables of people, as Arrow batches: in memory or in Parquet files, decoded column by column into declared domains.
+
+Libraries quote cells in their errors, so none of their messages leave this file. Cells never raise: what does not
+parse, is missing, unknown or out of range takes its declared value. Only the *type* of a column can be refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .errors import DataError
+from .schema import Category, Feature, Number
+
+
+class Table(Protocol):
+    """Where rows come from. The order of rows is fixed and means nothing."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]: ...
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]: ...
+
+
+class MemoryTable:
+    """An Arrow table in memory."""
+
+    def __init__(self, table: pa.Table):
+        self.table = table
+        self.rows = table.num_rows
+        self.types = {field.name: field.type for field in table.schema}
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
+        chosen = self.table.select(list(columns))
+        for start in range(0, self.rows, size):
+            piece = chosen.slice(start, size)
+            yield {name: piece.column(name) for name in columns}
+
+
+class ParquetTable:
+    """One Parquet file, or a folder of them, read a batch at a time."""
+
+    def __init__(self, paths: Sequence[Path]):
+        self.paths = list(paths)
+        try:
+            files = [pq.ParquetFile(path) for path in self.paths]
+        except (OSError, pa.ArrowException):
+            raise DataError("the data file cannot be read as Parquet; check the path and that it was written completely.") from None
+        self.rows = sum(file.metadata.num_rows for file in files)
+        self.types = {field.name: field.type for field in files[0].schema_arrow}
+        for file in files:
+            file.close()
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
+        for path in self.paths:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+                for batch in file.iter_batches(size, columns=list(columns), use_threads=False):
+                    yield {name: batch.column(name) for name in columns}
+
+
+def open_table(data: Any) -> Table:
+    """Anything with an Arrow stream (pandas, polars, pyarrow), a dict of arrays, or a Parquet path."""
+    if isinstance(data, str | os.PathLike):
+        return _open_parquet(Path(data))
+    if isinstance(data, pa.Table):
+        return _unique(MemoryTable(data), data.column_names)
+    if isinstance(data, pd.DataFrame):
+        return _from_columns({str(name): data.iloc[:, i] for i, name in enumerate(data.columns)}, [str(c) for c in data.columns])
+    if isinstance(data, Mapping):
+        return _from_columns({str(name): column for name, column in data.items()}, [str(name) for name in data])
+    if hasattr(data, "__arrow_c_stream__"):
+        try:
+            table = pa.table(data)
+        except Exception:
+            raise DataError("the table could not be read as an Arrow stream; try a pandas or polars DataFrame.") from None
+        return _unique(MemoryTable(table), table.column_names)
+    raise DataError(
+        f"data of type {type(data).__name__} is not supported; give a pandas, polars or pyarrow table, a dict of arrays, "
+        "or the path of a Parquet file."
+    )
+
+
+def _unique(table: MemoryTable, names: Sequence[str]) -> MemoryTable:
+    if len(set(names)) < len(names):
+        raise DataError("the table has two columns of the same name; rename one of them.")
+    return table
+
+
+def _open_parquet(path: Path) -> ParquetTable:
+    if path.is_dir():
+        files = sorted(path.glob("**/*.parquet"))
+        if not files:
+            raise DataError(f"the folder {str(path)!r} holds no .parquet file.")
+        return ParquetTable(files)
+    if not path.exists():
+        raise DataError(f"the data file {str(path)!r} does not exist.")
+    return ParquetTable([path])
+
+
+def _from_columns(columns: Mapping[str, Any], names: Sequence[str]) -> MemoryTable:
+    if len(set(names)) < len(names):
+        raise DataError("the table has two columns of the same name; rename one of them.")
+    if not columns:
+        raise DataError("the table has no columns.")
+    arrays = {name: _to_arrow(column) for name, column in columns.items()}
+    if len({len(array) for array in arrays.values()}) > 1:
+        raise DataError("the columns of the table differ in length; every column needs one cell per row.")
+    return MemoryTable(pa.table(arrays))
+
+
+def _to_arrow(column: Any) -> pa.Array:
+    try:
+        if isinstance(column, np.ndarray) and column.ndim != 1:
+            raise ValueError
+        return pa.chunked_array(array) if isinstance(array := pa.array(column, from_pandas=True), list) else array
+    except Exception:
+        pass
+    # A column of mixed Python objects: text keeps what parses, and nothing raises.
+    try:
+        cells = [None if cell is None or cell is pd.NA else str(cell) for cell in column]
+        return pa.array(cells, pa.string())
+    except Exception:
+        raise DataError("a column of the table is not a sequence of cells; give one-dimensional columns.") from None
+
+
+def check_types(table: Table, features: Mapping[str, Feature], unit_column: str | None) -> None:
+    """Refuse a missing column or a column type that cannot hold the declared feature; looks at no cell."""
+    wanted = list(features) + ([unit_column] if unit_column else [])
+    missing = [name for name in wanted if name not in table.types]
+    if missing:
+        raise DataError(
+            f"the table has no column {', '.join(repr(name) for name in missing)}, which the schema or the unit declares; "
+            "add it to the table or take it out of the schema."
+        )
+    for name in wanted:
+        kind = table.types[name]
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not (_is_numeric(kind) or _is_text(kind) or pa.types.is_null(kind)):
+            raise DataError(f"column {name!r} holds {kind}; convert it to numbers or text before opening the session.")
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def decode(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """A column in inner form: numbers inside their bounds, or positions of declared categories."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return _decode_number(feature, column) if isinstance(feature, Number) else _decode_category(feature, column)
+
+
+def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
+    values = _as_floats(column)
+    values = np.where(np.isnan(values), np.nan, np.clip(values, feature.lo, feature.hi))
+    if feature.integer:
+        values = np.rint(values)
+    return np.where(np.isnan(values), float(feature.missing), values)  # type: ignore[arg-type]
+
+
+def _as_floats(column: pa.Array) -> np.ndarray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        if not len(column.dictionary):
+            return np.full(len(column), np.nan)
+        levels = _as_floats(column.dictionary)
+        codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+        return np.where(codes >= 0, levels[codes], np.nan)
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if _is_text(kind):
+        return np.asarray(pd.to_numeric(pd.Series(column.to_pylist(), dtype=object), errors="coerce"), dtype=float)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
+
+
+def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    positions = _positions(feature)
+    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
+    levels = np.array([_lookup(positions, cell, missing, unknown) for cell in encoded.dictionary.to_pylist()] + [missing], dtype=float)
+    # A null cell has no index; -1 points at the entry appended for it.
+    return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
+
+
+def _positions(feature: Category) -> dict[Any, int]:
+    positions: dict[Any, int] = {value: i for i, value in enumerate(feature.values)}
+    for i, value in enumerate(feature.values):
+        positions.setdefault(str(value), i)
+    return positions
+
+
+def _lookup(positions: Mapping[Any, int], cell: Any, missing: int, unknown: int) -> int:
+    if cell is None or isinstance(cell, float) and np.isnan(cell):
+        return missing
+    found = positions.get(cell)
+    if found is None and not isinstance(cell, str):
+        whole = int(cell) if isinstance(cell, float) and np.isfinite(cell) and cell == int(cell) else cell
+        found = positions.get(str(whole))
+    return unknown if found is None else found
