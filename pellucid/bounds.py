@@ -57,7 +57,8 @@ class Bound(ABC):
 
 def _round(values: np.ndarray, unit: float) -> np.ndarray:
     """Nearest grid point, saturated far outside every set so that infinities and NaN become integers."""
-    scaled = np.nan_to_num(np.asarray(values, dtype=float) / unit, nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
+    with np.errstate(over="ignore"):
+        scaled = np.nan_to_num(np.asarray(values, dtype=float) / unit, nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
     return np.rint(np.clip(scaled, -(2.0**62), 2.0**62)).astype(np.int64)
 
 

@@ -5,6 +5,7 @@ Totals are Python integers, so they do not depend on the order of rows, the size
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +44,10 @@ class Engine:
     def totals(self, query: Sum | Joint) -> list[int]:
         """The exact integer totals of a query. Whatever goes wrong inside says nothing about why: the reason may be data."""
         try:
-            return [value for part in parts_of(query) for value in self._sum(part)]
+            # NumPy warns about cells it met, and a warning would be seen.
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return [value for part in parts_of(query) for value in self._sum(part)]
         except KeyboardInterrupt:
             raise
         except BaseException:

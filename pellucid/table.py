@@ -120,18 +120,33 @@ def _from_columns(columns: Mapping[str, Any], names: Sequence[str]) -> MemoryTab
 
 
 def _to_arrow(column: Any) -> pa.Array:
+    typed = getattr(column, "dtype", None)
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise DataError("a column of the table has more than one dimension; give one-dimensional columns.")
+    if typed is not None and typed != object or isinstance(column, pa.Array | pa.ChunkedArray):
+        try:
+            return pa.array(column, from_pandas=True) if not isinstance(column, pa.Array | pa.ChunkedArray) else column
+        except Exception:
+            raise DataError(f"a column of type {typed} cannot be read; convert it to numbers or text.") from None
+    # Python objects have no type of their own, and guessing one from all cells would let a single cell decide how every
+    # other one is read. So each cell becomes text by itself.
     try:
-        if isinstance(column, np.ndarray) and column.ndim != 1:
-            raise ValueError
-        return pa.chunked_array(array) if isinstance(array := pa.array(column, from_pandas=True), list) else array
-    except Exception:
-        pass
-    # A column of mixed Python objects: text keeps what parses, and nothing raises.
-    try:
-        cells = [None if cell is None or cell is pd.NA else str(cell) for cell in column]
-        return pa.array(cells, pa.string())
+        return pa.array([_text(cell) for cell in column], pa.string())
     except Exception:
         raise DataError("a column of the table is not a sequence of cells; give one-dimensional columns.") from None
+
+
+def _text(cell: Any) -> str | None:
+    if isinstance(cell, str):
+        return cell.encode("utf-8", "replace").decode()
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return None
+    if isinstance(cell, float | np.floating):
+        return None if np.isnan(cell) else repr(float(cell))
+    try:
+        return str(cell.item() if isinstance(cell, np.generic) else cell).encode("utf-8", "replace").decode()
+    except Exception:
+        return ""
 
 
 def check_types(table: Table, features: Mapping[str, Feature], unit_column: str | None) -> None:
@@ -186,7 +201,8 @@ def _as_floats(column: pa.Array) -> np.ndarray:
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if _is_text(kind):
-        return np.asarray(pd.to_numeric(pd.Series(column.to_pylist(), dtype=object), errors="coerce"), dtype=float)
+        cells = pd.Series(column.to_pylist(), dtype=object).replace({"True": 1.0, "False": 0.0})
+        return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=float)
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
 
 
@@ -210,7 +226,13 @@ def _lookup(positions: Mapping[Any, int], cell: Any, missing: int, unknown: int)
     if cell is None or isinstance(cell, float) and np.isnan(cell):
         return missing
     found = positions.get(cell)
-    if found is None and not isinstance(cell, str):
-        whole = int(cell) if isinstance(cell, float) and np.isfinite(cell) and cell == int(cell) else cell
-        found = positions.get(str(whole))
+    if found is None:
+        # Numbers arrive as 1, 1.0, True or as their text, depending on where the table lives; they mean the same value.
+        try:
+            number = float(cell)
+        except (TypeError, ValueError):
+            return unknown
+        found = positions.get(number)
+        if found is None and np.isfinite(number) and number == int(number):
+            found = positions.get(str(int(number)))
     return unknown if found is None else found

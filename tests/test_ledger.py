@@ -8,8 +8,6 @@ import random
 import re
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -18,7 +16,6 @@ from contextlib import closing
 from dataclasses import FrozenInstanceError
 from datetime import date
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +25,6 @@ from pellucid.errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, Ledg
 from pellucid.ledger import SCALE, Ledger, Reservation, budget_units, charge_units, from_units
 
 TERMS = {"currency": "epsilon", "delta": "0", "relation": "replace", "unit": "person"}
-WORKER = Path(__file__).with_name("ledger_worker.py")
 
 
 @pytest.fixture
@@ -783,24 +779,53 @@ def test_an_in_memory_ledger_does_not_fork():
     ledger.reserve("shared", 1, key="", request="{}")
 
 
-def workers(count, what, path):
-    pipe = subprocess.PIPE
-    command = [sys.executable, str(WORKER), what, str(path)]
-    started = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(count)]
-    for worker in started:
-        assert worker.stdout.readline() == "ready\n"
-    return started
+def tell(out, text):
+    """One write, so that whoever reads what a killed process said never sees half a line."""
+    os.write(out, f"{text}\n".encode())
 
 
+def race(ledger, out):
+    granted = []
+    grab(ledger, granted)
+    tell(out, f"granted {len(granted)}")
+
+
+def spend(ledger, out):
+    while True:
+        paid = ledger.reserve("shared", 1, key="again", request="{}")
+        tell(out, f"paid {paid.seq} {paid.hash}")
+        done = ledger.commit(paid, f'{{"for": {paid.seq}}}')
+        tell(out, f"released {paid.seq} {done.hash}")
+
+
+def start(count, work, path):
+    """Processes that each open the file for themselves and begin at the same moment; what they say comes out of the pipe."""
+    (gate_in, gate_out), (said, out) = os.pipe(), os.pipe()
+
+    def act():
+        os.close(gate_out)
+        os.read(gate_in, 1)
+        work(Ledger(path), out)
+
+    children = [in_child(act) for _ in range(count)]
+    for end in (gate_out, gate_in, out):
+        os.close(end)
+    return children, said
+
+
+def listen(said):
+    with os.fdopen(said) as lines:
+        return [line.split() for line in lines]
+
+
+@needs_fork
 def test_eight_processes_racing_get_exactly_the_budget(path):
     with Ledger(path) as ledger:
         ledger.open_account("shared", budget=200, **TERMS)
-    started = workers(8, "race", path)
-    for worker in started:
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-    granted = [int(worker.communicate(timeout=60)[0]) for worker in started]
-    assert sum(granted) == 200
+    children, said = start(8, race, path)
+    granted = [int(number) for _, number in listen(said)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+    assert len(granted) == 8 and sum(granted) == 200
     with Ledger(path) as ledger:
         assert ledger.account("shared").remaining == 0
         assert ledger.verify().ok and ledger.verify().entries == 201
@@ -814,22 +839,20 @@ def test_processes_that_create_one_ledger_together(path):
         assert len(ledger.history()) == 1 and ledger.verify().ok
 
 
+@needs_fork
 def test_killed_processes_leave_every_charge(path):
     with Ledger(path) as ledger:
         ledger.open_account("shared", budget=10**6, **TERMS)
     paid, released = {}, {}
     for _ in range(5):
-        started = workers(3, "spend", path)
-        for worker in started:
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        for worker in started:
+        children, said = start(3, spend, path)
+        for child in children:
             time.sleep(random.uniform(0.0, 0.12))
-            worker.send_signal(signal.SIGKILL)
-        for worker in started:
-            for line in worker.communicate(timeout=60)[0].splitlines():
-                what, seq, mark = line.split()
-                (paid if what == "paid" else released)[int(seq)] = mark
+            os.kill(child, signal.SIGKILL)
+        for child in children:
+            os.waitpid(child, 0)
+        for what, seq, mark in listen(said):
+            (paid if what == "paid" else released)[int(seq)] = mark
         with Ledger(path, busy_seconds=5) as ledger:
             check_survivor(ledger, paid, released)
     assert released

@@ -1,0 +1,156 @@
+"""Bounds hold in exact integers for random, adversarial and hostile contributions; the stated norms are attained."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pellucid.bounds import UNITS, Ball, Box, Cells, Gram
+from pellucid.errors import PlanError
+from pellucid.mechanisms import Norms
+
+WILD = st.one_of(
+    st.floats(-3, 3), st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e300, -1e300, float("inf"), float("-inf"), float("nan"), 1e-12])
+)
+
+
+def norms_of(difference, weights=None):
+    squares = [d * d for d in difference]
+    if weights is not None:
+        squares = [s / (w * w) for s, w in zip(squares, weights)]
+    return sum(abs(d) for d in difference), sum(squares), max((abs(d) for d in difference), default=0)
+
+
+def within(difference, claimed: Norms, weights=None):
+    l1, l2, linf = norms_of(difference, weights)
+    return l1 <= claimed.l1 and l2 <= claimed.l2_squared * (1 + 1e-12) and linf <= claimed.linf
+
+
+def total(bound, contributions, parts=None):
+    return bound.totals(contributions, parts)
+
+
+def check(bound, one, other, parts=None):
+    """Added: a contribution against nothing. Replaced: two contributions against each other."""
+    a, b = total(bound, one, parts), total(bound, other, parts)
+    weights = bound.relative or None
+    assert within(a, bound.added(), weights) and within(b, bound.added(), weights)
+    assert within([x - y for x, y in zip(a, b)], bound.replaced(), weights)
+
+
+@given(st.lists(WILD, min_size=3, max_size=3), st.lists(WILD, min_size=3, max_size=3), st.booleans())
+def test_box(one, other, count):
+    """Claim: box-sum"""
+    check(Box(3, -0.3, 0.7, count), np.array([one]), np.array([other]))
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0, 1))
+def test_box_rounding_never_leaves_the_integer_set(lo, width, place):
+    """Truncating on a box without 0 would exceed the range; rounding after centring does not."""
+    box = Box(1, lo, lo + width)
+    assert abs(total(box, np.array([[lo + place * width]]))[0]) <= UNITS
+
+
+def test_box_norms_are_attained():
+    box = Box(4, 0.3001, 0.7)
+    top, bottom = total(box, np.full((1, 4), 0.7)), total(box, np.full((1, 4), 0.3001))
+    assert norms_of([a - b for a, b in zip(top, bottom)]) == (box.replaced().l1, box.replaced().l2_squared, box.replaced().linf)
+    assert norms_of(top) == (box.added().l1, box.added().l2_squared, box.added().linf)
+
+
+CELL_ROWS = st.lists(st.tuples(st.integers(-2, 5), WILD, WILD), min_size=2, max_size=2)
+
+
+def cells_row(places):
+    cell, weight, value = (np.array([[p[i] for p in places]], dtype=float) for i in range(3))
+    return cell.astype(int), weight, value
+
+
+@pytest.mark.parametrize("bound", [Cells(4), Cells(4, value=0.25, count_weight=0), Cells(4, value=2.0), Cells(4, value=0.1, count_weight=0.3)])
+@given(one=CELL_ROWS, other=CELL_ROWS)
+def test_cells(bound, one, other):
+    """Claim: cell-sum. Divided records, weights above one, negative weights and places outside the table included."""
+    check(bound, cells_row(one), cells_row(other))
+
+
+def test_cell_norms_are_attained():
+    """Counts come free in L2: a value flips within one cell, or moves with its count to another; both cost 2τ."""
+    both = Cells(3, value=0.5)
+    a = total(both, cells_row([(0, 1.0, 0.5), (0, 0.0, 0.0)]))
+    flipped = total(both, cells_row([(0, 1.0, -0.5), (0, 0.0, 0.0)]))
+    moved = total(both, cells_row([(1, 1.0, 0.5), (0, 0.0, 0.0)]))
+    same_cell, two_cells = ([x - y for x, y in zip(a, b)] for b in (flipped, moved))
+    assert norms_of(same_cell)[1] == norms_of(two_cells)[1] == both.replaced().l2_squared == 4 * UNITS**2
+    assert norms_of(two_cells)[0] == both.replaced().l1 == 4 * UNITS
+    histogram = Cells(3)
+    moved = [x - y for x, y in zip(total(histogram, cells_row([(0, 1, 0)])), total(histogram, cells_row([(2, 1, 0)])))]
+    assert norms_of(moved) == (2 * UNITS, 2 * UNITS**2, UNITS) == tuple(vars(histogram.replaced()).values())
+
+
+@given(st.lists(st.lists(WILD, min_size=3, max_size=3), min_size=2, max_size=2))
+def test_ball_and_gram(rows):
+    """Claims: ball-sum, gram-sum"""
+    one, other = np.array([rows[0]]), np.array([rows[1]])
+    check(Ball(3, 1.5), one, other)
+    check(Gram(3, 1.5), one, other)
+
+
+def test_ball_and_gram_norms_are_attained():
+    ball = Ball(2, 3.0)
+    a, b = total(ball, np.array([[3.0, 0.0]])), total(ball, np.array([[-3.0, 0.0]]))
+    assert norms_of([x - y for x, y in zip(a, b)])[1] == ball.replaced().l2_squared
+    gram = Gram(2, 3.0)
+    a, b = total(gram, np.array([[3.0, 0.0]])), total(gram, np.array([[0.0, 3.0]]))
+    assert norms_of([x - y for x, y in zip(a, b)], gram.relative)[1] == pytest.approx(gram.replaced().l2_squared)
+    diagonal = total(gram, np.array([[3 / math.sqrt(2), 3 / math.sqrt(2)]]))
+    assert norms_of(diagonal, gram.relative)[1] == pytest.approx(gram.added().l2_squared, rel=1e-4)
+
+
+def test_a_gram_release_equals_the_matrix_product():
+    rows = np.random.default_rng(0).normal(size=(500, 4)) * 0.3
+    gram = Gram(4, 2.0)
+    released = np.array(total(gram, rows), dtype=float) * gram.unit
+    np.testing.assert_allclose(released, (rows.T @ rows)[np.triu_indices(4)], atol=500 * 2 * 2.0 * 2.0 / gram.LIMIT)
+
+
+@pytest.mark.parametrize("bound", [Box(2, -1, 1, True), Cells(4, value=0.5), Cells(4), Ball(2, 1.0), Gram(2, 1.0)])
+@given(st.integers(1, 7), st.lists(st.tuples(WILD, WILD), min_size=7, max_size=7), st.lists(st.integers(-1, 4), min_size=7, max_size=7))
+def test_a_person_with_k_rows_counts_as_one(bound, k, values, places):
+    """Claim: person-average. The rows of one person together stay inside the set of a single record."""
+    parts = np.full(k, k)
+    values = np.array(values[:k], dtype=float)
+    if isinstance(bound, Cells):
+        contributions = (np.array(places[:k])[:, None], np.abs(values[:, :1]), values[:, 1:])
+    else:
+        contributions = values
+    assert within(total(bound, contributions, parts), bound.added(), bound.relative or None)
+
+
+def test_averaging_is_the_mean_of_the_rows():
+    box = Box(1, 0, 1)
+    averaged = total(box, np.array([[0.2], [0.4], [0.9]]), np.array([3, 3, 3]))
+    assert box.centre + averaged[0] * box.unit == pytest.approx(0.5, abs=1e-8)
+    assert total(box, np.array([[0.2], [0.9]]), np.array([1, 0])) == total(box, np.array([[0.2]]))
+
+
+@given(st.integers(1, 50), st.integers(0, 49), st.integers(0, 2**31))
+def test_totals_are_additive(rows, cut, seed):
+    """Sums do not depend on how rows are batched."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(rows, 2))
+    cut = min(cut, rows)
+    for bound in (Box(2, -1, 1), Ball(2, 1.0), Gram(2, 1.0)):
+        pieces = [total(bound, values[:cut]), total(bound, values[cut:])]
+        assert total(bound, values) == [a + b for a, b in zip(*pieces)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Box(0, 0, 1), lambda: Box(1, 1, 1), lambda: Cells(0), lambda: Cells(2, value=0.0), lambda: Cells(2, None, 0),
+     lambda: Ball(0, 1), lambda: Ball(1, 0), lambda: Gram(1, -1)],
+)
+def test_empty_sets_are_refused(make):
+    with pytest.raises(PlanError):
+        make()

@@ -1,0 +1,143 @@
+"""Sensitivities of sums over records, pairs and blocks: never exceeded by real neighbours, and attained."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pellucid as pel
+from pellucid import engine as engine_module
+from pellucid.bounds import UNITS, Box, Cells
+from pellucid.engine import Engine
+from pellucid.mechanisms import Norms
+from pellucid.query import Blocks, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.scores import QuantileScore
+
+SCHEMA = pel.Schema({"v": pel.Number(0, 1)})
+VALUES = st.lists(st.sampled_from([0.0, 1.0, 0.25]), min_size=1, max_size=9)
+
+
+def own(rows):
+    return rows["v"][:, None]
+
+
+def differs(rows, donors):
+    return (np.abs(rows["v"] - donors["v"]))[:, None]
+
+
+def block_mean(rows):
+    return [rows["v"].mean()] if len(rows) else [0.5]
+
+
+def run(values, query, relation, labels):
+    """Exact totals with the secret labels fixed: row i has label labels[i], whatever else is in the table."""
+    engine = Engine({"v": np.array(values, dtype=float)}, SCHEMA, relation, pel.Unit())
+    original = engine_module.secret_labels
+    engine_module.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
+    try:
+        return engine.totals(query)
+    finally:
+        engine_module.secret_labels = original
+
+
+def query(over):
+    return Sum({Records: own, Pairs: differs, Blocks: block_mean}[type(over)], Box(1, 0, 1), over=over, columns=("v",))
+
+
+@pytest.mark.parametrize("over", [Records(), Pairs(), Blocks(3)])
+@given(values=VALUES, new=st.sampled_from([0.0, 1.0]), seed=st.integers(0, 10**6))
+def test_adding_a_record(over, values, new, seed):
+    """Claims: pairs, blocks. The new record comes last in the table, but anywhere in the secret order."""
+    labels = np.random.default_rng(seed).permutation(len(values) + 1)
+    before, after = (run(v, query(over), "add-remove", labels) for v in (values, [*values, new]))
+    assert abs(after[0] - before[0]) <= sensitivity(query(over), "add-remove").linf
+
+
+@pytest.mark.parametrize("over", [Records(), Pairs(), Blocks(3)])
+@given(values=VALUES, new=st.sampled_from([0.0, 1.0]), seed=st.integers(0, 10**6), data=st.data())
+def test_replacing_a_record(over, values, new, seed, data):
+    labels = np.random.default_rng(seed).permutation(len(values))
+    changed = list(values)
+    changed[data.draw(st.integers(0, len(values) - 1))] = new
+    before, after = (run(v, query(over), "replace", labels) for v in (values, changed))
+    assert abs(after[0] - before[0]) <= sensitivity(query(over), "replace").linf
+
+
+def test_the_bounds_are_attained():
+    pairs = query(Pairs())
+    zeros = [0.0] * 6
+    assert run([*zeros[:5], 1.0], pairs, "replace", range(6))[0] - run(zeros, pairs, "replace", range(6))[0] == 4 * UNITS
+    assert sensitivity(pairs, "replace").linf == 4 * UNITS
+    # Inserted between a 0 and a 0, a 1 adds a term of 1 and turns another from 0 to 1: half the range plus the range.
+    added = run([0.0, 0.0, 1.0], pairs, "add-remove", [0, 2, 1])[0] - run([0.0, 0.0], pairs, "add-remove", [0, 2])[0]
+    assert added == 3 * UNITS == sensitivity(pairs, "add-remove").linf
+    blocks = query(Blocks(1))
+    assert run([1.0], blocks, "replace", [0])[0] - run([0.0], blocks, "replace", [0])[0] == 2 * UNITS
+
+
+def parity(rows):
+    return [float(rows["v"].sum() % 2)]
+
+
+def test_a_balanced_shuffle_would_be_wrong_under_add_remove():
+    """Claim: blocks. Cut by rank, one more record pushes another across the border and both blocks change."""
+    blocks = Sum(parity, Box(1, 0, 1), over=Blocks(2), columns=("v",))
+    by_rank = [run(v, blocks, "replace", [1, 2, 3, 0])[0] for v in ([1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0])]
+    claimed = sensitivity(blocks, "add-remove").linf
+    assert abs(by_rank[1] - by_rank[0]) == 2 * claimed
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        values, labels = rng.integers(0, 2, 4).astype(float).tolist(), rng.integers(0, 2**40, 4)
+        ours = [run(v, blocks, "add-remove", labels)[0] for v in (values[:3], values)]
+        assert abs(ours[1] - ours[0]) <= claimed
+
+
+def test_joint_norms_of_permutation_importance():
+    """L1 (2d + 1)·R, L2 √(4d + 1)·R for a base error over records and d permuted errors over pairs (replace)."""
+    d = 5
+    joint = Joint([query(Records())] + [query(Pairs())] * d)
+    norms, unit = sensitivity(joint, "replace"), 2 * UNITS
+    assert (norms.l1, norms.l2_squared, norms.linf) == ((2 * d + 1) * unit, (4 * d + 1) * unit**2, 2 * unit)
+
+
+def test_several_rows_of_one_person_scale_everything():
+    assert sensitivity(query(Records()), "replace", 5) == Norms(10 * UNITS, 100 * UNITS**2, 10 * UNITS)
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=0, max_size=8),
+    st.integers(0, 5),
+    st.integers(0, 5),
+    st.sampled_from([Fraction(1, 2), Fraction(9, 10), Fraction(1, 20), Fraction(95, 100)]),
+)
+def test_quantile_span(values, new, other, q):
+    """Claim: quantile-span"""
+    score = QuantileScore(q)
+    count = lambda v: [UNITS * c for c in np.bincount(np.array(v, dtype=int), minlength=6).tolist()]  # noqa: E731
+    for relation, a, b in (("add-remove", values, [*values, new]), ("replace", [*values, new], [*values, other])):
+        change = [x - y for x, y in zip(score.of(count(b)), score.of(count(a)))]
+        assert max(change) - min(change) <= score.span(relation, UNITS)
+        assert max(map(abs, change)) <= score.largest(relation, UNITS)
+
+
+def test_quantile_span_is_attained():
+    """A span of 1 would be wrong: one replacement raises one candidate by 1 and lowers another by 1."""
+    score = QuantileScore(Fraction(1, 2))
+    before, after = score.of([1, 0, 1, 2, 0]), score.of([2, 0, 1, 1, 0])
+    change = [b - a for a, b in zip(before, after)]
+    assert max(change) - min(change) == score.span("replace", 1) == 4
+
+
+def test_quantile_finds_the_quantile():
+    totals = np.bincount(np.random.default_rng(0).integers(0, 100, 5000), minlength=100).tolist()
+    assert abs(int(np.argmax(QuantileScore(Fraction(9, 10)).of(totals))) - 89) <= 2
+
+
+def test_cells_over_records_match_bincount():
+    values = np.random.default_rng(0).random(1000)
+    bound = Cells(10)
+    cells = Sum(lambda rows: ((rows["v"] * 10).astype(int)[:, None], np.ones((len(rows), 1)), None), bound, columns=("v",))
+    totals = Engine({"v": values}, SCHEMA, "replace", pel.Unit(), batch_rows=37).totals(cells)
+    assert [t // UNITS for t in totals] == np.bincount((values * 10).astype(int), minlength=10).tolist()

@@ -1,0 +1,170 @@
+"""Tables: every kind of source gives the same rows; hostile cells become declared values and never raise."""
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pellucid as pel
+from pellucid.bounds import Box
+from pellucid.engine import Engine
+from pellucid.query import Sum
+from pellucid.table import decode, open_table
+
+AGE = pel.Number(0, 10, integer=True, missing=7)
+SEX = pel.Category(["F", "M", "X"], missing="X", unknown="M")
+
+CELLS = st.one_of(
+    st.none(), st.integers(-(10**30), 10**30), st.floats(allow_nan=True), st.text(max_size=5), st.booleans(), st.binary(max_size=3),
+    st.just(pd.NA), st.just(pd.NaT), st.dates(), st.decimals(allow_nan=True), st.lists(st.integers(), max_size=2), st.complex_numbers(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([1, 2.6, -5, 99, None, float("nan")], [1, 3, 0, 10, 7, 7]),
+        ([float("inf"), float("-inf"), 1e300, -1e300], [10, 0, 10, 0]),
+        (["3", " 4 ", "x", "", "1e2", None, "inf"], [3, 4, 7, 7, 10, 7, 10]),
+        ([True, False, None], [1, 0, 7]),
+        ([decimal.Decimal("2.4"), None], [2, 7]),
+        ([1, "two", None, object], [1, 7, 7, 7]),
+    ],
+)
+def test_numbers(cells, expected):
+    table = open_table({"age": cells})
+    np.testing.assert_array_equal(decode(AGE, next(table.batches(["age"], 100))["age"]), expected)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [(["F", "M", "X", "?", None, ""], [0, 1, 2, 1, 2, 1]), ([1.5, 2, None], [1, 1, 2]), ([b"F", None], [1, 2]), ([["F"], None], [1, 2])],
+)
+def test_categories(cells, expected):
+    column = next(open_table({"sex": cells}).batches(["sex"], 100))["sex"]
+    np.testing.assert_array_equal(decode(SEX, column), expected)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.float32(), pa.string(), pa.dictionary(pa.int8(), pa.string())])
+def test_numeric_categories_match_across_types(kind):
+    flag = pel.Category([0, 1, 2])
+    column = pa.array(["0", "2", "1", None] if pa.types.is_string(kind) or pa.types.is_dictionary(kind) else [0, 2, 1, None], kind)
+    np.testing.assert_array_equal(decode(flag, column), [0, 2, 1, 0])
+
+
+@given(st.lists(CELLS, min_size=1, max_size=12))
+def test_no_cell_ever_raises_or_leaves_its_domain(cells):
+    schema = pel.Schema({"age": AGE, "sex": SEX})
+    for data in ({"age": cells, "sex": cells}, pd.DataFrame({"age": pd.Series(cells, dtype=object), "sex": pd.Series(cells, dtype=object)})):
+        engine = Engine(data, schema, "replace", pel.Unit())
+        query = Sum(lambda rows: np.stack([rows["age"] / 10, rows["sex"] / 2], axis=1), Box(2, 0, 1), columns=("age", "sex"))
+        assert len(engine.totals(query)) == 2
+
+
+@given(st.lists(CELLS, min_size=1, max_size=6), CELLS)
+def test_a_cell_never_changes_how_another_is_read(cells, new):
+    """With a type guessed from the whole column, one odd cell would change everybody's value."""
+    for feature in (AGE, SEX, pel.Boolean(), pel.Category([0, 1, 2])):
+        read = [decode(feature, next(open_table({"c": c}).batches(["c"], 100))["c"]) for c in (cells, [*cells, new])]
+        np.testing.assert_array_equal(read[0], read[1][:-1])
+
+
+def test_every_source_gives_the_same_totals(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(0, 11, 5000), "sex": rng.choice(["F", "M", "X"], 5000)})
+    path, folder = tmp_path / "people.parquet", tmp_path / "parts"
+    frame.to_parquet(path, row_group_size=700)
+    folder.mkdir()
+    for i in range(3):
+        frame.iloc[i::3].to_parquet(folder / f"{i}.parquet")
+    arrow = pa.Table.from_pandas(frame)
+    categorical = frame.assign(sex=frame["sex"].astype("category"))
+    sources = [frame, categorical, arrow, pl.from_pandas(frame), dict(frame), path, str(path), folder, arrow.to_reader()]
+    schema = pel.Schema({"age": AGE, "sex": SEX})
+    query = Sum(lambda rows: np.stack([rows["age"] / 10, np.sin(rows["sex"])], axis=1), Box(2, 0, 1), columns=("age", "sex"))
+    totals = [
+        Engine(source, schema, "replace", pel.Unit(), batch_rows=size).totals(query) for source in sources[:-1] for size in (64, 5000)
+    ]
+    totals.append(Engine(sources[-1], schema, "replace", pel.Unit()).totals(query))
+    assert all(t == totals[0] for t in totals)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"age": [1]}, "no column 'sex'"),
+        ({"age": [1, 2], "sex": ["F"]}, "differ in length"),
+        ({}, "no columns"),
+        ("nowhere.parquet", "does not exist"),
+        (42, "not supported"),
+        ({"age": pd.to_datetime(pd.Series(["2020-01-01"])), "sex": ["F"]}, "convert it"),
+        ({"age": np.zeros((2, 2)), "sex": ["F", "M"]}, "one-dimensional"),
+        (pd.DataFrame([[1, 2]], columns=["age", "age"]), "two columns"),
+    ],
+)
+def test_unusable_tables_say_the_fix(data, words):
+    with pytest.raises(pel.DataError, match=words):
+        Engine(data, pel.Schema({"age": AGE, "sex": SEX}), "replace", pel.Unit())
+
+
+def test_a_broken_parquet_file_says_so_without_quoting(tmp_path):
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 secret cell PAR1")
+    with pytest.raises(pel.DataError, match="cannot be read as Parquet") as caught:
+        open_table(broken)
+    assert "secret" not in str(caught.value) and caught.value.__cause__ is None
+
+
+def test_a_file_that_breaks_during_the_run_says_nothing(tmp_path):
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"age": list(range(10)) * 5000}), path)
+    engine = Engine(path, pel.Schema({"age": AGE}), "replace", pel.Unit())
+    content = bytearray(path.read_bytes())
+    content[100:2000] = b"\x00" * 1900
+    path.write_bytes(content)
+    with pytest.raises(pel.ReleaseFailed, match="stays spent") as caught:
+        engine.totals(Sum(lambda rows: rows["age"][:, None], Box(1, 0, 10), columns=("age",)))
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
+def test_people_keep_at_most_k_rows_and_count_once():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, 50, 2000).astype(float)
+    ids[::10] = np.nan
+    ages = rng.integers(0, 11, 2000)
+    engine = Engine({"age": ages, "id": ids}, pel.Schema({"age": AGE}), "replace", pel.Unit("id", max_rows=3))
+    assert engine.units == 50
+    kept = engine.parts > 0
+    assert kept.sum() == 150 and not kept[np.isnan(ids)].any()
+    box = Box(1, 0, 10, count=True)
+    total = engine.totals(Sum(lambda rows: rows["age"][:, None], box, columns=("age",)))
+    expected = pd.Series(ages[kept]).groupby(ids[kept]).mean().mean()
+    assert box.centre + total[0] * box.unit / 50 == pytest.approx(expected, abs=1e-6)
+    assert total[1] / 2**30 == pytest.approx(50, abs=1e-6)
+
+
+def test_pairs_and_blocks_go_by_person():
+    ids = np.repeat(np.arange(40), 5)
+    schema = pel.Schema({"v": pel.Number(0, 100)})
+    from pellucid.query import Blocks, Pairs
+
+    engine = Engine({"v": ids.astype(float), "id": ids}, schema, "add-remove", pel.Unit("id", max_rows=4))
+    seen = []
+
+    def pair(rows, donors):
+        seen.append((rows["v"], donors["v"]))
+        return np.zeros((len(rows), 1))
+
+    engine.totals(Sum(pair, Box(1, 0, 1), over=Pairs(), columns=("v",)))
+    own, donor = (np.concatenate(side) for side in zip(*seen))
+    assert len(own) == 160 and (own != donor).all()
+    assert all(len(set(donor[own == person])) == 1 for person in range(40))
+    blocks = []
+    engine.totals(Sum(lambda rows: blocks.append(set(rows["v"])) or [0.0], Box(1, 0, 1), over=Blocks(7), columns=("v",)))
+    assert len(blocks) == 7 and sum(len(b) for b in blocks) == 40 == len(set().union(*blocks))
