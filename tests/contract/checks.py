@@ -1,0 +1,134 @@
+"""What every explainer must satisfy, as plain functions: the suite runs them, and sabotage tests run them expecting failure."""
+
+import contextlib
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from sources import Seeded
+
+import pellucid as pel
+from pellucid.ask import Ask, Public
+from pellucid.engine import Engine
+from pellucid.mechanisms import Spend, source
+from pellucid.query import Choice, parts_of
+from pellucid.schema import Unit
+
+RELATIONS = ("replace", "add-remove")
+CURRENCIES = ("epsilon", "rho")
+
+
+def public_for(schema, relation, currency, rows, amount=Fraction(2)):
+    return Public(schema, relation, Unit(), Spend(currency, amount), rows if relation == "replace" else None, rows)
+
+
+@dataclass
+class Recorder(Ask):
+    """A door that also writes down what was asked."""
+
+    asked: list = field(default_factory=list)
+
+    def total(self, stage, query):
+        self.asked.append((stage, query))
+        return super().total(stage, query)
+
+    def choose(self, stage, choice):
+        self.asked.append((stage, choice))
+        return super().choose(stage, choice)
+
+
+@contextlib.contextmanager
+def noise(test_source):
+    before, source.current = source.current, test_source
+    try:
+        yield
+    finally:
+        source.current = before
+
+
+def record(explainer, data, schema, relation="replace", currency="epsilon", seed=0):
+    """Run an explainer on data with reproducible noise; returns the door with everything that was asked and charged."""
+    for model in explainer.models:
+        model.ready(schema)
+    engine = Engine(data, schema, relation, Unit())
+    public = public_for(schema, relation, currency, engine.units)
+    door = Recorder(engine, public, explainer.plan(public))
+    with noise(Seeded(seed)):
+        explainer.run(door)
+    return door
+
+
+def check_neighbours(explainer, data, neighbour, schema, relation):
+    """Neighbours never move a total, or the scores of a choice, further than the calibration was told."""
+    door = record(explainer, data, schema, relation)
+    other = Engine(neighbour, schema, relation, Unit())
+    for _, query in door.asked:
+        if isinstance(query, Choice):
+            units = query.of.bound.added().linf
+            before, after = (query.score.of(engine.totals(query.of)) for engine in (door.engine, other))
+            change = [b - a for a, b in zip(before, after)]
+            assert max(change) - min(change) <= query.score.span(relation, units)
+            assert max(map(abs, change)) <= query.score.largest(relation, units)
+            continue
+        mechanism = door.public.mechanism(query)
+        change = [b - a for a, b in zip(door.engine.totals(query), other.totals(query))]
+        relative = mechanism.relative or (1.0,) * len(change)
+        moved = {
+            "laplace": sum(abs(c) for c in change),
+            "k-norm": max(abs(c) for c in change),
+            "gaussian": sum((c / r) ** 2 for c, r in zip(change, relative)) ** 0.5,
+        }[mechanism.kind]
+        assert moved <= mechanism.sensitivity * (1 + 1e-12), (moved, mechanism)
+
+
+def check_noise(explainer, data, schema, relation, currency, test_source=None, draws=400):
+    """The noise of every noisy total has the scale its sensitivity and its charge call for, within sampling error."""
+    door = record(explainer, data, schema, relation, currency)
+    for stage, query in door.asked:
+        if isinstance(query, Choice):
+            continue
+        exact = np.array(door.engine.totals(query), dtype=float)
+        wanted = expected_std(query, relation, door.public.spend.part(door.stages[stage]))
+        relative = np.array(door.public.mechanism(query).relative or (1.0,) * len(exact))
+        sample = []
+        with noise(test_source or source.SystemSource()):
+            for _ in range(draws):
+                again = Ask(FixedEngine(exact), door.public, door.stages)
+                sample.append((np.array(again.total(stage, query).integers, dtype=float) - exact) / relative)
+        measured = float(np.std(np.concatenate(sample)))
+        assert abs(measured / wanted - 1) < 0.12, (stage, measured / wanted)
+
+
+class FixedEngine:
+    """Totals computed once, so that many draws of noise are cheap."""
+
+    def __init__(self, totals):
+        self._totals = [int(t) for t in totals]
+
+    def totals(self, query):
+        return self._totals
+
+
+def expected_std(query, relation, spend):
+    """Noise scales from the textbook, written down independently of the package's own calibration."""
+    l1 = l2 = linf = 0.0
+    for part in parts_of(query):
+        norms = part.bound.added() if relation == "add-remove" else part.bound.replaced()
+        l1, l2, linf = l1 + norms.l1, l2 + norms.l2_squared, max(linf, norms.linf)
+    amount, m = float(spend.amount), query.size
+    if spend.currency == "rho":
+        return (l2 / (2 * amount)) ** 0.5
+    return min(2**0.5 * l1 / amount, linf * ((m + 1) * (m + 2) / 3) ** 0.5 / amount)
+
+
+def check_charges(explainer, data, schema, relation, currency):
+    """Stages and charges add up to the whole spend, and every stage is used."""
+    door = record(explainer, data, schema, relation, currency)
+    assert sum(door.stages.values()) == 1
+    assert {stage for stage, _ in door.asked} == set(door.stages)
+    assert sum(charge.amount for charge in door.charges) == door.public.spend.amount
+
+
+def release(explainer, data, schema, relation="replace", budget=None, **options):
+    session = pel.Session(data, schema, budget=budget or pel.Budget(epsilon=4.0), neighbors=relation, **options)
+    return session.release(explainer, share=1)

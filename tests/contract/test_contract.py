@@ -1,0 +1,286 @@
+"""The contract: every explainer found in the package passes it, without a line of test code of its own."""
+
+import ast
+import inspect
+import json
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from checks import (
+    CURRENCIES,
+    RELATIONS,
+    check_charges,
+    check_neighbours,
+    check_noise,
+    noise,
+    public_for,
+    record,
+    release,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from people import make_people
+from sklearn.neighbors import KNeighborsRegressor
+from sources import Scaled, Silent
+
+import pellucid as pel
+from pellucid import bounds, query
+from pellucid.mechanisms import Norms
+from pellucid.query import Choice, parts_of
+from pellucid.scores import QuantileScore
+
+EXPLAINERS = [getattr(pel.explainers, name) for name in pel.explainers.__all__ if name != "Explainer"]
+
+pytestmark = pytest.mark.parametrize("explainer", EXPLAINERS, ids=lambda e: e.__name__)
+
+HOSTILE = {
+    "age": [float("nan"), float("inf"), -1e308, "eleven", 10**40],
+    "children": [None, 2.5, "many", -1, float("-inf")],
+    "bmi": ["", float("inf"), "1e999", None, -0.0],
+    "lab": [float("nan"), "?", 1e9, -1e9, None],
+    "sex": ["Q", None, 3, "", "f"],
+    "school": [None, "PhD", 7, float("nan"), "none "],
+    "smoker": ["maybe", None, 2, "True", float("nan")],
+}
+
+
+def examples(explainer, model, schema):
+    return list(explainer.examples(model, schema))
+
+
+def with_rows(people, rows):
+    return pd.concat([people.astype(object), pd.DataFrame(rows).astype(object)], ignore_index=True)
+
+
+def test_neighbours_stay_within_the_claimed_sensitivity(explainer, model, schema):
+    """1. Random and adversarial neighbours, exact integers."""
+    corners = {name: (f.lo, f.hi) if isinstance(f, pel.Number) else (f.values[0], f.values[-1]) for name, f in schema.items()}
+
+    @settings(max_examples=12)
+    @given(st.integers(0, 10**6), st.lists(st.booleans(), min_size=len(schema), max_size=len(schema)), st.integers(0, 4), st.booleans())
+    def run(seed, sides, oddity, hostile):
+        people = make_people(40, seed)
+        row = {name: corners[name][side] for name, side in zip(schema, sides)}
+        if hostile:
+            row = {name: HOSTILE[name][oddity] for name in schema}
+        more = with_rows(people, [row])
+        swapped = with_rows(people.iloc[1:], [row])
+        which = examples(explainer, model, schema)[seed % len(examples(explainer, model, schema))]
+        check_neighbours(which, people, swapped, schema, "replace")
+        check_neighbours(which, people, more, schema, "add-remove")
+
+    run()
+
+
+def test_maps_are_row_local(explainer, model, schema):
+    """The total over two tables is the sum of their totals: a contribution depends on its own record only."""
+    a, b = make_people(60, 1), make_people(45, 2)
+    for example in examples(explainer, model, schema):
+        door = record(example, a, schema)
+        other, both = (pel.engine.Engine(t, schema, "replace", pel.Unit()) for t in (b, pd.concat([a, b], ignore_index=True)))
+        for _, asked in door.asked:
+            sums = (asked.of,) if isinstance(asked, Choice) else parts_of(asked)
+            for part in sums:
+                if isinstance(part.over, query.Records):
+                    totals = [engine.totals(part) for engine in (door.engine, other, both)]
+                    assert totals[2] == [x + y for x, y in zip(*totals[:2])]
+
+
+def test_every_engine_gives_the_same_integers(explainer, model, schema, people, tmp_path):
+    """2. In memory or in Parquet, whatever the size of a batch."""
+    people = people.iloc[:700]
+    path = tmp_path / "people.parquet"
+    people.to_parquet(path, row_group_size=128)
+    for example in examples(explainer, model, schema):
+        door = record(example, people, schema)
+        others = [pel.engine.Engine(path, schema, "replace", pel.Unit(), batch_rows=size) for size in (50, 700)]
+        for _, asked in door.asked:
+            asked = asked.of if isinstance(asked, Choice) else asked
+            if all(isinstance(part.over, query.Records) for part in parts_of(asked)):
+                assert all(engine.totals(asked) == door.engine.totals(asked) for engine in others)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_charges_add_up(explainer, model, schema, people, relation, currency):
+    """4."""
+    for example in examples(explainer, model, schema):
+        check_charges(example, people.iloc[:300], schema, relation, currency)
+
+
+def test_a_canary_never_appears_in_a_result(explainer, schema):
+    """5. Not in the pickle nor in the JSON, also with a model that carries its training rows."""
+    people = make_people(400)
+    people.loc[7, "bmi"] = canary = 31.415926535897931
+    numeric = people[["age", "bmi"]].to_numpy(float)
+    carrying = KNeighborsRegressor(3).fit(numeric, np.linspace(0, 1, 400))
+    model = pel.Model(carrying, output=(0, 1), features=["age", "bmi"], trained_on="this data")
+    full = pel.Model(lambda d: np.zeros(len(d)), output=(0, 1), features=list(schema), trained_on="other data")
+    for template in examples(explainer, full, schema):
+        if "model" in vars(template) and not {"age", "bmi"} & set(template.features):
+            continue
+        for example in examples(explainer, model, schema):
+            result = release(example, people, schema)
+            for text in (result.to_json().encode(), pickle.dumps(result)):
+                assert repr(canary)[:12].encode() not in text and np.float64(canary).tobytes() not in text
+        break
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_hostile_rows_neither_raise_nor_widen(explainer, model, schema, relation, recwarn):
+    """6. NaN, infinities, huge, unparsable and unknown cells; values in the domain that nobody has."""
+    calm = make_people(50)
+    hostile = with_rows(calm, [{name: HOSTILE[name][i] for name in schema} for i in range(5)])
+    constant = pd.concat([calm.iloc[:1]] * 50, ignore_index=True)
+    for example in examples(explainer, model, schema):
+        shapes = {
+            json.dumps(shape_of(json.loads(release(example, data, schema, relation, expected_rows=50).to_json())["content"]))
+            for data in (calm, hostile, constant)
+        }
+        if not example_has_data_dependent_grid(example):
+            assert len(shapes) == 1
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning | UserWarning)]
+
+
+def example_has_data_dependent_grid(example):
+    """Grids released privately in an earlier stage may differ in length; everything else may not."""
+    return getattr(example, "private_grid", False)
+
+
+def shape_of(value):
+    if isinstance(value, dict):
+        return {k: shape_of(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [shape_of(v) for v in value]
+    return "text" if isinstance(value, str) else "number"
+
+
+def test_an_empty_table_is_a_valid_release_under_add_remove(explainer, model, schema):
+    empty = make_people(3).iloc[:0]
+    for example in examples(explainer, model, schema):
+        result = release(example, empty, schema, "add-remove", expected_rows=100)
+        assert np.isfinite(result.interval()[0]).all()
+        with pytest.raises(pel.DataError, match="empty"):
+            release(example, empty, schema, "replace")
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_noise_has_the_right_scale(explainer, model, schema, relation, currency):
+    """7."""
+    check_noise(examples(explainer, model, schema)[0], make_people(100), schema, relation, currency)
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.3])
+def test_noise_at_another_scale_is_noticed(explainer, model, schema, factor):
+    with pytest.raises(AssertionError):
+        check_noise(examples(explainer, model, schema)[0], make_people(100), schema, "replace", "epsilon", Scaled(1, factor))
+
+
+def test_sabotaged_sensitivity_is_noticed(explainer, model, schema, monkeypatch):
+    """8. With every sensitivity halved, neighbours or noise must give it away."""
+    original = query.sensitivity
+
+    def halved(*arguments):
+        norms = original(*arguments)
+        return Norms(norms.l1 // 2, norms.l2_squared // 4, norms.linf // 2)
+
+    monkeypatch.setattr("pellucid.ask.sensitivity", halved)
+    with pytest.raises(AssertionError):
+        check_noise(examples(explainer, model, schema)[0], make_people(100), schema, "replace", "epsilon")
+
+
+def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch):
+    """8. Without clipping, a record outside its set must give it away."""
+    if not examples(explainer, model, schema)[0].models:
+        pytest.skip("counts have nothing to clip but their cell")
+    monkeypatch.setattr(bounds.np, "clip", lambda values, *limits, **options: values)
+    wild = pel.Model(lambda d: d["age"] * 1.0, output=(0, 1), features=["age"], trained_on="other data")
+    people = make_people(30)
+    with pytest.raises(AssertionError):
+        for name in examples(explainer, wild, schema):
+            check_neighbours(name, people.assign(age=17), people.assign(age=[90] + [17] * 29), schema, "replace")
+
+
+def test_sabotaged_scores_are_noticed(explainer, model, schema, monkeypatch):
+    """8. A choice calibrated to half its span must fail the neighbour check."""
+    example = examples(explainer, model, schema)[0]
+    if not any(isinstance(asked, Choice) for _, asked in record(example, make_people(50), schema).asked):
+        pytest.skip("makes no private choice")
+    monkeypatch.setattr(QuantileScore, "span", lambda self, relation, units: units // 2)
+    monkeypatch.setattr(QuantileScore, "largest", lambda self, relation, units: units // 4)
+    people = make_people(40)
+    with pytest.raises(AssertionError):
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            moved = people.copy()
+            moved.loc[0, ["age", "bmi"]] = [int(rng.integers(17, 91)), rng.uniform(10, 60)]
+            check_neighbours(example, people, moved, schema, "replace")
+
+
+def test_explainers_see_no_rows(explainer):
+    """9. No engine, no random generator, no dataframe library; noise only through the door."""
+    tree = ast.parse(Path(inspect.getfile(explainer)).read_text(encoding="utf-8"))
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        elif isinstance(node, ast.Attribute):
+            assert node.attr not in ("random", "default_rng")
+    forbidden = ("engine", "table", "ledger", "pandas", "pyarrow", "polars", "random", "secrets", "opendp")
+    assert not [name for name in imported for word in forbidden if word in str(name).split(".")]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_preview_needs_no_data(explainer, model, schema, relation, currency):
+    """The expected error is finite, positive, named, and shrinks when more is paid."""
+    for example in examples(explainer, model, schema):
+        cheap, dear = (example.expected(public_for(schema, relation, currency, 3000, Fraction(a))) for a in (1, 4))
+        assert len(cheap.labels) == len(cheap.error) and np.isfinite(cheap.error).all() and (cheap.error > 0).all()
+        assert dear.error.max() < cheap.error.max() and cheap.gap >= 0
+
+
+def test_results_round_trip_and_say_what_they_are(explainer, model, schema, people, tmp_path):
+    for example in examples(explainer, model, schema):
+        result = release(example, people.iloc[:400], schema)
+        result.save(tmp_path / "e.json")
+        again = pel.load(tmp_path / "e.json")
+        assert again.to_json() == result.to_json() and type(again) is type(result)
+        for ours, theirs in zip(result.interval(0.9), again.interval(0.9)):
+            np.testing.assert_allclose(ours, theirs)
+        pd.testing.assert_frame_equal(result.to_frame(), again.to_frame())
+        certificate = result.certificate
+        assert certificate.status == "proved" and result.cite() and certificate.epsilon == pytest.approx(4.0)
+        assert {"explanation data", "record asked about"} <= set(certificate.protects)
+        assert "<table" in certificate.html and "PROVED" in certificate.text
+
+
+def test_results_can_be_drawn(explainer, model, schema, people):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    for example in examples(explainer, model, schema):
+        result = release(example, people.iloc[:300], schema)
+        axes = result.plot()
+        assert all(hasattr(ax, "plot") for ax in np.atleast_1d(axes))
+        plt.close("all")
+
+
+def test_test_noise_is_certified_not_private(explainer, model, schema):
+    example = examples(explainer, model, schema)[0]
+    session = pel.Session(make_people(100), schema, budget=pel.Budget(epsilon=1.0))
+    with noise(Silent()):
+        assert session.release(example, epsilon=0.25).certificate.status == "not private"
+    later = session.release(example, epsilon=0.25, fresh=True).certificate
+    assert later.status == "proved" and not later.total["bounded"] and "NOT BOUNDED" in later.text
+
+
+def test_documented_with_a_running_example(explainer):
+    documentation = inspect.getdoc(explainer)
+    assert documentation and "Released:" in documentation and "Claim:" in documentation and ">>> " in documentation
+
