@@ -61,7 +61,7 @@ class Explanation(ABC):
             "content": self.content(),
             "certificate": self.certificate.to_dict() if self.certificate else None,
         }
-        return json.dumps(body, ensure_ascii=False, sort_keys=True)
+        return json.dumps(body, ensure_ascii=False)
 
     def save(self, path: str | Path) -> None:
         """Write `to_json()` to a file; `pellucid.load` reads it back."""

@@ -6,13 +6,12 @@ Where a real number is needed (the (ε, δ) conversions) the result is rounded t
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal
-
-from scipy.optimize import minimize_scalar
 
 from ..errors import PlanError
 
@@ -82,13 +81,19 @@ def delta_of_rho(rho: float, epsilon: float) -> float:
     """A δ for which ρ-zCDP implies (ε, δ)-DP; never too small. Claim: zcdp-conversion"""
     if rho <= 0:
         return 0.0
-    centre = max(0.5, (epsilon + rho) / (2 * rho))
-    best = minimize_scalar(
-        lambda t: _log_delta(rho, epsilon, 1 + math.exp(t)), bounds=(-12, math.log(centre * 4) + 6), method="bounded", options={"xatol": 1e-10}
-    )
-    return min(1.0, math.exp(best.fun) * (1 + 1e-9))
+    # Golden-section search over log(α - 1). Whatever α it stops at, the δ it gives is valid; the best one is merely smaller.
+    low, high = -12.0, math.log(max(2.0, 2 * (epsilon + rho) / rho)) + 6
+    ratio = (math.sqrt(5) - 1) / 2
+    for _ in range(70):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        if _log_delta(rho, epsilon, 1 + math.exp(left)) < _log_delta(rho, epsilon, 1 + math.exp(right)):
+            high = right
+        else:
+            low = left
+    return min(1.0, math.exp(min(0.0, _log_delta(rho, epsilon, 1 + math.exp((low + high) / 2)))) * (1 + 1e-9))
 
 
+@functools.lru_cache(maxsize=1024)
 def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
     """The largest ρ (rounded down to 1e-12) whose zCDP guarantee implies (ε, δ)-DP. Claim: zcdp-conversion
 
@@ -97,7 +102,7 @@ def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> 
     """
     eps, target = float(epsilon), float(delta)
     low, high = 0.0, eps + 1.0
-    for _ in range(200):
+    for _ in range(60):
         middle = (low + high) / 2
         if delta_of_rho(middle, eps) <= target:
             low = middle
@@ -108,13 +113,14 @@ def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> 
     return Fraction(math.floor(low * 10**12), 10**12)
 
 
+@functools.lru_cache(maxsize=1024)
 def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
     """The smallest ε (rounded up) for which ρ-zCDP implies (ε, δ)-DP. Claim: zcdp-conversion"""
     r, target = float(rho), float(delta)
     if r == 0:
         return 0.0
     low, high = 0.0, r + 2 * math.sqrt(r * math.log(1 / target)) + 1e-9
-    for _ in range(200):
+    for _ in range(60):
         middle = (low + high) / 2
         if delta_of_rho(r, middle) <= target:
             high = middle

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import special
 
 NoiseKind = Literal["laplace", "gaussian", "k-norm", "none"]
 
@@ -50,13 +50,13 @@ class NoiseLaw:
         if self.kind == "laplace":
             return -self.scale * math.log1p(-level)
         if self.kind == "gaussian":
-            return self.scale * float(stats.norm.ppf((1 + level) / 2))
+            return self.scale * float(special.ndtri((1 + level) / 2))
         return self.scale * _cube_quantile(self.size, level) if self.kind == "k-norm" else 0.0
 
     def gap(self, level: float = 0.95) -> float:
         """Two coordinates further apart than this are in the right order with probability `level`."""
         if self.kind == "gaussian":
-            return self.scale * math.sqrt(2) * float(stats.norm.ppf(level))
+            return self.scale * math.sqrt(2) * float(special.ndtri(level))
         if self.kind == "none" or self.size < 2:
             return 0.0
         draws = _unit_draws(self.kind, self.size)
@@ -87,7 +87,11 @@ def _cube_quantile(size: int, level: float) -> float:
     def beyond(t: float) -> float:
         return float(special.gammaincc(size + 1, t) - t / size * special.gammaincc(size, t)) - (1 - level)
 
-    return float(optimize.brentq(beyond, 0.0, 10.0 * (size + 10) - math.log1p(-level) * 10))
+    low, high = 0.0, 10.0 * (size + 10) - math.log1p(-level) * 10
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if beyond(middle) > 0 else (low, middle)
+    return high
 
 
 @functools.lru_cache(maxsize=32)

@@ -134,7 +134,7 @@ def test_a_canary_never_appears_in_a_result(explainer, schema):
 def test_hostile_rows_neither_raise_nor_widen(explainer, model, schema, relation, recwarn):
     """6. NaN, infinities, huge, unparsable and unknown cells; values in the domain that nobody has."""
     calm = make_people(50)
-    hostile = with_rows(calm, [{name: HOSTILE[name][i] for name in schema} for i in range(5)])
+    hostile = with_rows(calm.iloc[5:], [{name: HOSTILE[name][i] for name in schema} for i in range(5)])
     constant = pd.concat([calm.iloc[:1]] * 50, ignore_index=True)
     for example in examples(explainer, model, schema):
         shapes = {
@@ -199,11 +199,13 @@ def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch):
     if not examples(explainer, model, schema)[0].models:
         pytest.skip("counts have nothing to clip but their cell")
     monkeypatch.setattr(bounds.np, "clip", lambda values, *limits, **options: values)
-    wild = pel.Model(lambda d: d["age"] * 1.0, output=(0, 1), features=["age"], trained_on="other data")
+    wild = pel.Model(lambda d: d["age"] * d["bmi"], output=(0, 1), features=["age", "bmi"], trained_on="other data")
     people = make_people(30)
+    changed = people.copy()
+    changed.loc[0, "bmi"] = 60.0 if people["bmi"][0] < 35 else 10.0
     with pytest.raises(AssertionError):
-        for name in examples(explainer, wild, schema):
-            check_neighbours(name, people.assign(age=17), people.assign(age=[90] + [17] * 29), schema, "replace")
+        for example in examples(explainer, wild, schema):
+            check_neighbours(example, people, changed, schema, "replace")
 
 
 def test_sabotaged_scores_are_noticed(explainer, model, schema, monkeypatch):
