@@ -32,7 +32,7 @@ from .errors import (
     ReleaseFailed,
     SchemaError,
 )
-from .explainers import Distribution, Explainer, PartialDependence
+from .explainers import AccumulatedEffects, Distribution, Explainer, PartialDependence
 from .explanation import Explanation, from_json, load
 from .ledger import Ledger
 from .model import Model, PrivateTraining
@@ -43,6 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AccountMismatch",
+    "AccumulatedEffects",
     "Amount",
     "Boolean",
     "Budget",

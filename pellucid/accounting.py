@@ -26,7 +26,9 @@ class Budget:
     def __post_init__(self) -> None:
         epsilon, delta = exact("epsilon", self.epsilon), exact("delta", self.delta)
         if not 0 < epsilon <= 1000:
-            raise PlanError(f"Budget(epsilon={self.epsilon!r}): epsilon must be positive (and at most 1000; 1 is a common choice).")
+            raise PlanError(
+                f"Budget(epsilon={self.epsilon!r}): epsilon must be positive (and at most 1000; 1 is a common choice)."
+            )
         if not 0 <= delta < 1:
             raise PlanError(f"Budget(delta={self.delta!r}): delta must be at least 0 and below 1, for example 1e-6.")
         object.__setattr__(self, "epsilon", float(self.epsilon))

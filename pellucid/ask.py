@@ -167,14 +167,18 @@ class Ask:
         self.charges.append(
             Charge(
                 stage,
-                {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian", "k-norm": "K-norm (L∞) on integers"}[mechanism.kind],
+                {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian", "k-norm": "K-norm (L∞) on integers"}[
+                    mechanism.kind
+                ],
                 spend.amount,
                 mechanism.norm,
                 f"{mechanism.sensitivity / UNITS:.6g} × 2^30 grid units, over {' and '.join(sorted(over))}",
                 f"scale {float(mechanism.scale) / UNITS:.6g} × 2^30 grid units, {mechanism.size} coordinates",
                 "; ".join(p.bound.text for p in parts),
                 all(p.bound.enforced for p in parts),
-                tuple(dict.fromkeys([p.bound.claim for p in parts] + [c for p in parts for c in _claims_of(p)] + [mechanism.claim])),
+                tuple(
+                    dict.fromkeys([p.bound.claim for p in parts] + [c for p in parts for c in _claims_of(p)] + [mechanism.claim])
+                ),
             )
         )
         noisy = add_noise(self.engine.totals(query), mechanism)

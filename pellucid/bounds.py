@@ -140,9 +140,9 @@ class Box(Bound):
 class Cells(Bound):
     """A record sits in one cell (or is divided between a few) and brings a value, a count, or both.
 
-    `value` = τ: the record's value is clipped to ±τ. `count_weight` = w: the count is released beside it, weighing w
-    times as much as a value of τ in the noise; 0 leaves it out. A plain histogram has no value. The enforced set is
-    the convex hull of "one cell, |value| ≤ τ, count 1" and nothing. Claim: cell-sum
+    `value` = τ: the values a record brings add up to at most τ in absolute terms. `count_weight` = w: the count is
+    released beside them, weighing w times as much as a value of τ in the noise; 0 leaves it out. A plain histogram has no
+    value. The enforced set is the convex hull of "one cell, |value| ≤ τ, count 1" and nothing. Claim: cell-sum
     """
 
     cells: int
@@ -170,25 +170,29 @@ class Cells(Bound):
         return self.cells * ((self.value is not None) + (self.counts > 0))
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        """`contributions`: (cell, weight, value) as arrays of shape (rows, places); weights of a row add up to at most 1."""
+        """`contributions`: (cell, weight, value) as arrays of shape (rows, places); the weights of a row add up to at most 1.
+
+        A row outside every cell (a place that is negative or too large) brings nothing there.
+        """
         cell, weight, value = contributions
         cell = np.asarray(cell)
         inside = (cell >= 0) & (cell < self.cells)
         place = np.where(inside, cell, 0).astype(np.intp)
-        share = np.clip(_round(np.where(inside, weight, 0.0), 1.0 / UNITS), 0, UNITS)
-        values = np.clip(_round(np.where(inside, value, 0.0), self.unit), -UNITS, UNITS) if self.value is not None else None
-        if parts is not None:
-            k = np.maximum(parts, 1)[:, None]
-            share = share // k
-            values = np.sign(values) * (np.abs(values) // k) if values is not None else None
-        share = _within(share, np.broadcast_to(_part_of(UNITS, parts), len(cell)))
-        count = share * self.counts // UNITS
+        limit = np.broadcast_to(_part_of(UNITS, parts), len(cell))
+        divide = 1 if parts is None else np.maximum(parts, 1)[:, None]
         out: list[int] = []
-        if values is not None:
-            # In the hull a part of the count allows the same part of τ; without a count the weight itself says how much.
-            limit = count * UNITS // self.counts if self.counts else share
-            out += self._per_cell(place, np.clip(values, -limit, limit))
+        count = None
         if self.counts:
+            share = np.clip(_round(np.where(inside, weight, 0.0), 1.0 / UNITS), 0, UNITS) // divide
+            count = _within(share, limit) * self.counts // UNITS
+        if self.value is not None:
+            values = np.clip(_round(np.where(inside, value, 0.0), self.unit), -UNITS, UNITS)
+            size = _within(np.abs(values) // divide, limit)
+            if count is not None:
+                # In the hull a part of the count allows the same part of τ.
+                size = np.minimum(size, count * UNITS // self.counts)
+            out += self._per_cell(place, np.sign(values) * size)
+        if count is not None:
             out += self._per_cell(place, count)
         return out
 
@@ -214,7 +218,7 @@ class Cells(Bound):
         if self.value is None:
             return f"one of {self.cells} cells"
         beside = " and a count" if self.counts else ""
-        return f"a value clipped to ±{self.value:g}{beside} in one of {self.cells} cells"
+        return f"values of at most {self.value:g} in absolute sum{beside}, divided over {self.cells} cells"
 
 
 def _within(shares: np.ndarray, limit: np.ndarray) -> np.ndarray:
@@ -240,7 +244,9 @@ class Ball(Bound):
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 1024 or not self.radius > 0:
-            raise PlanError(f"Ball(length={self.length}, radius={self.radius!r}): needs 1 to 1024 coordinates and a positive radius.")
+            raise PlanError(
+                f"Ball(length={self.length}, radius={self.radius!r}): needs 1 to 1024 coordinates and a positive radius."
+            )
 
     @property
     def size(self) -> int:

@@ -57,22 +57,40 @@ class Certificate:
         return cls(**{k: tuple(v) if k in sequences else v for k, v in content.items() if k in known})
 
     def _lines(self) -> list[tuple[str, list[str]]]:
-        guarantee = f"ε = {self.epsilon:.6g}" + (f", δ = {self.delta:g} (ρ = {self.rho:.6g} zCDP)" if self.rho is not None else ", δ = 0")
+        guarantee = f"ε = {self.epsilon:.6g}" + (
+            f", δ = {self.delta:g} (ρ = {self.rho:.6g} zCDP)" if self.rho is not None else ", δ = 0"
+        )
         total = self.total
-        spent = f"ε = {total['epsilon']:.6g}" + (f" at δ = {total['delta']:g} (ρ = {total['rho']:.6g})" if total["rho"] is not None else "")
+        spent = f"ε = {total['epsilon']:.6g}" + (
+            f" at δ = {total['delta']:g} (ρ = {total['rho']:.6g})" if total["rho"] is not None else ""
+        )
         budget = f"ε = {total['budget_epsilon']:.6g}" + (f", δ = {total['delta']:g}" if total["rho"] is not None else "")
         sections = [
             ("status", [self.status.upper() + ("" if self.private else ": this result carries no guarantee")]),
-            ("guarantee of this release", [f"{guarantee}, for neighbours that {_relation_words(self.relation)}", f"unit: {self.unit}"]),
-            ("spent on this account so far", [f"{spent} of {budget}" + ("" if total["bounded"] else
-                                              "; NOT BOUNDED: something that is not private was released from this account")]),
+            (
+                "guarantee of this release",
+                [f"{guarantee}, for neighbours that {_relation_words(self.relation)}", f"unit: {self.unit}"],
+            ),
+            (
+                "spent on this account so far",
+                [
+                    f"{spent} of {budget}"
+                    + ("" if total["bounded"] else "; NOT BOUNDED: something that is not private was released from this account")
+                ],
+            ),
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
             ("charges", [_charge_words(c) for c in self.charges]),
             ("where the bounds come from", [f"{name}: {source}" for name, source in self.bounds.items()]),
             ("assumptions", list(self.assumptions) or ["none"]),
-            ("record", [f"account {self.account!r}, ledger {self.ledger}, entry {self.entry[:16]}…, {self.day}"
-                        + (f", by {self.by}" if self.by else "") + (f", for {self.purpose}" if self.purpose else ""),
-                        ", ".join(f"{name} {version}" for name, version in self.versions.items())]),
+            (
+                "record",
+                [
+                    f"account {self.account!r}, ledger {self.ledger}, entry {self.entry[:16]}…, {self.day}"
+                    + (f", by {self.by}" if self.by else "")
+                    + (f", for {self.purpose}" if self.purpose else ""),
+                    ", ".join(f"{name} {version}" for name, version in self.versions.items()),
+                ],
+            ),
         ]
         return sections
 
@@ -165,5 +183,9 @@ def _compose(group: Sequence[Certificate], relation: str) -> tuple[float, float,
     if pure == 0:
         return epsilon_of_rho(rho, delta), delta, rho
     # A pure release is (ε²/2)-zCDP too; whichever way of adding is smaller is a valid statement.
-    squares = sum((2 * c.epsilon if relation == "replace" and c.relation == "add-remove" else c.epsilon) ** 2 / 2 for c in group if c.rho is None)
+    squares = sum(
+        (2 * c.epsilon if relation == "replace" and c.relation == "add-remove" else c.epsilon) ** 2 / 2
+        for c in group
+        if c.rho is None
+    )
     return min(epsilon_of_rho(rho, delta) + pure, epsilon_of_rho(rho + squares, delta)), delta, rho + squares

@@ -111,7 +111,9 @@ def from_json(text: str) -> Explanation:
     except (json.JSONDecodeError, KeyError, TypeError):
         raise PlanError("this is not a saved explanation; use a file written by save().") from None
     if version != FORMAT or kind not in _KINDS:
-        raise PlanError(f"saved explanation of format {version!r}, kind {kind!r}: this version reads format {FORMAT}; upgrade pellucid.")
+        raise PlanError(
+            f"saved explanation of format {version!r}, kind {kind!r}: this version reads format {FORMAT}; upgrade pellucid."
+        )
     explanation = _KINDS[kind].from_content(content)
     return explanation.certified(Certificate.from_dict(body["certificate"])) if body.get("certificate") else explanation
 

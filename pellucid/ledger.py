@@ -210,10 +210,12 @@ _HEAD = select(_entries).order_by(_entries.c.seq.desc()).limit(1)
 _ENDS = (
     select(_entries)
     .where(
-        _entries.c.seq.in_([
-            select(sa.func.max(_entries.c.seq)).scalar_subquery(),
-            select(sa.func.max(_entries.c.seq)).where(_entries.c.account == bindparam("name")).scalar_subquery(),
-        ])
+        _entries.c.seq.in_(
+            [
+                select(sa.func.max(_entries.c.seq)).scalar_subquery(),
+                select(sa.func.max(_entries.c.seq)).where(_entries.c.account == bindparam("name")).scalar_subquery(),
+            ]
+        )
     )
     .order_by(_entries.c.seq)
 )

@@ -151,7 +151,9 @@ def _positive_class(positive: Any, classes: Any) -> Any:
     listed = [c.item() if isinstance(c, np.generic) else c for c in classes]
     if positive is None:
         if len(listed) != 2:
-            raise ModelError(f"the classifier has {len(listed)} classes: say which one to explain with positive=, one of {listed!r}.")
+            raise ModelError(
+                f"the classifier has {len(listed)} classes: say which one to explain with positive=, one of {listed!r}."
+            )
         return listed[1]
     if positive not in listed:
         raise ModelError(f"positive={positive!r} is not a class of the model; its classes are {listed!r}.")
@@ -258,7 +260,9 @@ def _try_on_public_records(model: Model, schema: Schema) -> ReadyModel:
             ready.fingerprint = _fingerprint(ready, columns)
             return ready
         failures.append(problem)
-    raise ModelError(f"the model {model.name!r} was refused on public records drawn from the schema: {failures[0]} Nothing was charged.")
+    raise ModelError(
+        f"the model {model.name!r} was refused on public records drawn from the schema: {failures[0]} Nothing was charged."
+    )
 
 
 def _forms(model: Model, schema: Schema, features: Sequence[str]) -> list[str]:
@@ -283,7 +287,9 @@ def _problem(ready: ReadyModel, columns: Columns) -> str | None:
             answers = ready.raw(inputs)
         except (Exception, SystemExit) as error:
             if isinstance(error, ValueError) and str(error) == "one number per row":
-                return "it must return one number per row; a classifier needs predict_proba(), several outputs need one Model each."
+                return (
+                    "it must return one number per row; a classifier needs predict_proba(), several outputs need one Model each."
+                )
             return f"it raised {type(error).__name__} ({str(error)[:200]}); check features= and input=."
         if np.isnan(answers).any():
             return "it returned NaN for some of them; make it answer for every record of the declared domain."

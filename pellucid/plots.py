@@ -64,7 +64,9 @@ def counts(result: Any, ax: Any = None) -> Any:
         middles = [v for v in result.x if v != "missing"]
         widths = np.diff(result.edges)
         ax.bar(middles, result.counts[: len(middles)], widths * 0.95, color=BAND)
-        ax.errorbar(middles, result.counts[: len(middles)], yerr=(upper - lower)[: len(middles)] / 2, fmt="none", ecolor=INK, capsize=2)
+        ax.errorbar(
+            middles, result.counts[: len(middles)], yerr=(upper - lower)[: len(middles)] / 2, fmt="none", ecolor=INK, capsize=2
+        )
     else:
         named = result.categorical or "missing" in result.x
         places = _categories(ax, result.x) if named else np.asarray(result.x, dtype=float)

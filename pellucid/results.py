@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from . import plots
+from . import accumulate, plots
 from .explanation import Explanation
 from .mechanisms import NoiseLaw
 
@@ -49,7 +49,8 @@ class Curve(Explanation):
 class EffectCurve(Explanation):
     """Accumulated effects along one feature: `.x`, `.y` (centred) and the noisy `.counts` of the intervals between the x's.
 
-    `effects` are the noisy mean effects of the intervals, `clip` the bound on a record's effect, itself chosen privately.
+    `effects` are the noisy mean effects of the intervals, `clip` the bound on what one record adds to them, itself chosen
+    privately: larger steps were scaled down to it.
     """
 
     kind: ClassVar[str] = "effect curve"
@@ -58,7 +59,10 @@ class EffectCurve(Explanation):
     y: np.ndarray
     counts: np.ndarray
     sums: np.ndarray
+    weights: np.ndarray
+    spread: np.ndarray
     clip: float
+    most: float
     sum_law: NoiseLaw
     count_law: NoiseLaw
     categorical: bool = False
@@ -67,15 +71,14 @@ class EffectCurve(Explanation):
 
     @property
     def effects(self) -> np.ndarray:
-        from .accumulate import mean_effects
-
-        return mean_effects(self.sums, self.counts, self.clip)
+        """Mean effect of each interval."""
+        return accumulate.mean_effects(self.sums, self.counts, self.most)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper): covers the noiseless curve of the same intervals and clipping with probability about `level`."""
-        from .accumulate import half_widths
-
-        half = half_widths(self.sums, self.counts, self.clip, self.sum_law, self.count_law, level)
+        """(lower, upper): covers the curve of the same intervals and the same clip without noise, about `level` of the time."""
+        half = accumulate.half_widths(
+            self.sums, self.counts, self.most, self.weights, self.sum_law, self.count_law, self.spread, level
+        )
         return self.y - half, self.y + half
 
     def to_frame(self) -> pd.DataFrame:

@@ -65,7 +65,9 @@ class Number:
         if lo >= hi:
             raise SchemaError(f"Number({self.lo!r}, {self.hi!r}): the lower bound must be below the upper bound; swap them.")
         if self.integer and (lo != int(lo) or hi != int(hi)):
-            raise SchemaError(f"Number({self.lo!r}, {self.hi!r}, integer=True): the bounds of an integer column must be integers.")
+            raise SchemaError(
+                f"Number({self.lo!r}, {self.hi!r}, integer=True): the bounds of an integer column must be integers."
+            )
         missing = self.missing
         if missing is None:
             missing = (lo + hi) / 2
@@ -144,9 +146,16 @@ class Category:
         unknown = missing if unknown is None else unknown
         for name, value in (("missing", missing), ("unknown", unknown)):
             if value not in listed:
-                raise SchemaError(f"{name}={value!r} is not one of the declared values {list(listed)!r}; add it or choose one of them.")
-        for name, value in (("values", listed), ("ordered", bool(ordered)), ("missing", missing), ("unknown", unknown),
-                            ("source", source)):
+                raise SchemaError(
+                    f"{name}={value!r} is not one of the declared values {list(listed)!r}; add it or choose one of them."
+                )
+        for name, value in (
+            ("values", listed),
+            ("ordered", bool(ordered)),
+            ("missing", missing),
+            ("unknown", unknown),
+            ("source", source),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -301,7 +310,10 @@ def _feature_from(name: str, entry: Any) -> Feature:
     if not isinstance(entry, Mapping) or ("number" in entry) == ("category" in entry):
         raise SchemaError(f"column {name!r}: give either 'number: [lo, hi]' or 'category: [values]'.")
     kind = "number" if "number" in entry else "category"
-    allowed = {"number": {"number", "integer", "missing", "source"}, "category": {"category", "ordered", "missing", "unknown", "source"}}
+    allowed = {
+        "number": {"number", "integer", "missing", "source"},
+        "category": {"category", "ordered", "missing", "unknown", "source"},
+    }
     extra = sorted(set(entry) - allowed[kind])
     if extra:
         raise SchemaError(f"column {name!r}: {extra[0]!r} is not known for a {kind}{did_you_mean(extra[0], allowed[kind])}.")

@@ -70,7 +70,8 @@ class Preview:
         low, high = float(np.min(self.error)), self.largest_error
         size = f"±{high:.4g}" if math.isclose(low, high) else f"±{low:.4g} to ±{high:.4g}"
         lines = [
-            f"{self.explainer} for {self.spend.text}" + (f" (ε = {self.epsilon:.4g} at δ = {self.delta:g})" if self.delta else ""),
+            f"{self.explainer} for {self.spend.text}"
+            + (f" (ε = {self.epsilon:.4g} at δ = {self.delta:g})" if self.delta else ""),
             f"  {len(self.labels)} outputs, each within {size} of the value without noise (95 %)",
             f"  two outputs are told apart with 95 % when they differ by {self.gap:.4g} or more",
         ]
@@ -110,18 +111,24 @@ class Session:
             raise PlanError(f"budget={budget!r}: give pel.Budget(epsilon=..., delta=...).")
         if unit is not None and not isinstance(unit, Unit):
             raise PlanError(f"unit={unit!r}: give pel.Unit('person_id', max_rows=k) or leave it out for one row.")
-        if expected_rows is not None and (not isinstance(expected_rows, int) or isinstance(expected_rows, bool) or expected_rows < 1):
+        if expected_rows is not None and (
+            not isinstance(expected_rows, int) or isinstance(expected_rows, bool) or expected_rows < 1
+        ):
             raise PlanError(f"expected_rows={expected_rows!r}: give a public guess of the number of records, at least 1.")
         if ledger is not None and not name:
-            raise PlanError("name= is needed with a ledger: it names the private table whose budget is spent, for example 'ward-7'.")
+            raise PlanError(
+                "name= is needed with a ledger: it names the private table whose budget is spent, for example 'ward-7'."
+            )
         self.schema, self.budget, self.unit, self.expected_rows = schema, budget, unit or Unit(), expected_rows
         self.neighbors = check_relation(neighbors)
         self.name = name or "unnamed"
         self._engine = Engine(data, schema, self.neighbors, self.unit)
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
-            raise DataError("the table is empty. Under 'replace' the number of records is public and must be positive; "
-                            "use neighbors='add-remove' if even that is private.")
+            raise DataError(
+                "the table is empty. Under 'replace' the number of records is public and must be positive; "
+                "use neighbors='add-remove' if even that is private."
+            )
         self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         self._ledger.open_account(
             self.name,
@@ -252,7 +259,9 @@ class Session:
         }
         return json.dumps(body, sort_keys=True, ensure_ascii=False)
 
-    def _certificate(self, explainer: Explainer, public: Public, charges: list[Charge], entry: str, by: str, purpose: str) -> Certificate:
+    def _certificate(
+        self, explainer: Explainer, public: Public, charges: list[Charge], entry: str, by: str, purpose: str
+    ) -> Certificate:
         account = self._account()
         epsilon, delta, rho = self.budget.guarantee(public.spend)
         spent = self.budget.guarantee(Spend(self.budget.currency, from_units(account.spent)))
@@ -311,9 +320,13 @@ class Session:
         return (*listed, *explainer.assumptions())
 
     def _bound_sources(self, explainer: Explainer) -> dict[str, str]:
-        sources = {name: self.schema[name].source or "declared in the schema, no source given" for name in explainer.columns(self.schema)}
+        sources = {
+            name: self.schema[name].source or "declared in the schema, no source given" for name in explainer.columns(self.schema)
+        }
         for model in explainer.models:
-            sources[f"output of {model.name}"] = f"declared range [{model.output[0]:g}, {model.output[1]:g}], enforced by clipping"
+            sources[f"output of {model.name}"] = (
+                f"declared range [{model.output[0]:g}, {model.output[1]:g}], enforced by clipping"
+            )
         return sources
 
 
@@ -355,5 +368,3 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[package] = "unknown"
     return found
-
-

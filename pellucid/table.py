@@ -56,7 +56,9 @@ class ParquetTable:
         try:
             files = [pq.ParquetFile(path) for path in self.paths]
         except (OSError, pa.ArrowException):
-            raise DataError("the data file cannot be read as Parquet; check the path and that it was written completely.") from None
+            raise DataError(
+                "the data file cannot be read as Parquet; check the path and that it was written completely."
+            ) from None
         self.rows = sum(file.metadata.num_rows for file in files)
         self.types = {field.name: field.type for field in files[0].schema_arrow}
         for file in files:
@@ -123,7 +125,7 @@ def _to_arrow(column: Any) -> pa.Array:
     typed = getattr(column, "dtype", None)
     if isinstance(column, np.ndarray) and column.ndim != 1:
         raise DataError("a column of the table has more than one dimension; give one-dimensional columns.")
-    if typed is not None and typed != object or isinstance(column, pa.Array | pa.ChunkedArray):
+    if (typed is not None and typed != object) or isinstance(column, pa.Array | pa.ChunkedArray):
         try:
             return pa.array(column, from_pandas=True) if not isinstance(column, pa.Array | pa.ChunkedArray) else column
         except Exception:
@@ -210,7 +212,9 @@ def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     positions = _positions(feature)
     missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
-    levels = np.array([_lookup(positions, cell, missing, unknown) for cell in encoded.dictionary.to_pylist()] + [missing], dtype=float)
+    levels = np.array(
+        [_lookup(positions, cell, missing, unknown) for cell in encoded.dictionary.to_pylist()] + [missing], dtype=float
+    )
     # A null cell has no index; -1 points at the entry appended for it.
     return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
 
@@ -223,7 +227,7 @@ def _positions(feature: Category) -> dict[Any, int]:
 
 
 def _lookup(positions: Mapping[Any, int], cell: Any, missing: int, unknown: int) -> int:
-    if cell is None or isinstance(cell, float) and np.isnan(cell):
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
         return missing
     found = positions.get(cell)
     if found is None:

@@ -68,7 +68,9 @@ def cells_row(places):
     return cell.astype(int), weight, value
 
 
-@pytest.mark.parametrize("bound", [Cells(4), Cells(4, value=0.25, count_weight=0), Cells(4, value=2.0), Cells(4, value=0.1, count_weight=0.3)])
+@pytest.mark.parametrize(
+    "bound", [Cells(4), Cells(4, value=0.25, count_weight=0), Cells(4, value=2.0), Cells(4, value=0.1, count_weight=0.3)]
+)
 @given(one=CELL_ROWS, other=CELL_ROWS)
 def test_cells(bound, one, other):
     """Claim: cell-sum. Divided records, weights above one, negative weights and places outside the table included."""
@@ -116,7 +118,11 @@ def test_a_gram_release_equals_the_matrix_product():
 
 
 @pytest.mark.parametrize("bound", [Box(2, -1, 1, True), Cells(4, value=0.5), Cells(4), Ball(2, 1.0), Gram(2, 1.0)])
-@given(st.integers(1, 7), st.lists(st.tuples(WILD, WILD), min_size=7, max_size=7), st.lists(st.integers(-1, 4), min_size=7, max_size=7))
+@given(
+    st.integers(1, 7),
+    st.lists(st.tuples(WILD, WILD), min_size=7, max_size=7),
+    st.lists(st.integers(-1, 4), min_size=7, max_size=7),
+)
 def test_a_person_with_k_rows_counts_as_one(bound, k, values, places):
     """Claim: person-average. The rows of one person together stay inside the set of a single record."""
     parts = np.full(k, k)
@@ -148,8 +154,16 @@ def test_totals_are_additive(rows, cut, seed):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: Box(0, 0, 1), lambda: Box(1, 1, 1), lambda: Cells(0), lambda: Cells(2, value=0.0), lambda: Cells(2, None, 0),
-     lambda: Ball(0, 1), lambda: Ball(1, 0), lambda: Gram(1, -1)],
+    [
+        lambda: Box(0, 0, 1),
+        lambda: Box(1, 1, 1),
+        lambda: Cells(0),
+        lambda: Cells(2, value=0.0),
+        lambda: Cells(2, None, 0),
+        lambda: Ball(0, 1),
+        lambda: Ball(1, 0),
+        lambda: Gram(1, -1),
+    ],
 )
 def test_empty_sets_are_refused(make):
     with pytest.raises(PlanError):

@@ -499,9 +499,9 @@ def test_a_charge_does_not_rest_on_an_edited_entry(path):
         "INSERT INTO pellucid_ledger VALUES (2, 'x')",
         "INSERT OR REPLACE INTO releases VALUES (4, 'x')",
         "INSERT OR REPLACE INTO entries SELECT * FROM entries WHERE seq = 9",
-        "INSERT OR REPLACE INTO entries SELECT 10, account, kind, amount, refers_to, \"by\", purpose, day, request, key, budget, "
+        'INSERT OR REPLACE INTO entries SELECT 10, account, kind, amount, refers_to, "by", purpose, day, request, key, budget, '
         "spent, bounded, released, previous, 'new' FROM entries WHERE seq = 4",
-        "INSERT INTO entries SELECT 12, account, kind, amount, NULL, \"by\", purpose, day, request, key, budget, spent, bounded, "
+        'INSERT INTO entries SELECT 12, account, kind, amount, NULL, "by", purpose, day, request, key, budget, spent, bounded, '
         "released, previous, 'new' FROM entries WHERE seq = 9",
     ],
 )

@@ -129,7 +129,9 @@ def test_a_model_cannot_change_the_rows_it_is_given():
 
 def fit_frame(size=400):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"age": rng.integers(0, 101, size), "bmi": rng.uniform(10, 60, size), "sex": rng.choice(["F", "M"], size)})
+    frame = pd.DataFrame(
+        {"age": rng.integers(0, 101, size), "bmi": rng.uniform(10, 60, size), "sex": rng.choice(["F", "M"], size)}
+    )
     return frame, (frame["age"] + 20 * (frame["sex"] == "M") > 60).map({True: "ill", False: "well"})
 
 
@@ -162,8 +164,12 @@ def test_models_fitted_on_pandas_categories_answer_as_they_would():
     fitted = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=5).fit(frame, target)
     ready = pel.Model(fitted, trained_on="this data", positive="ill").ready(SCHEMA)
     data = columns()
-    as_frame = pd.DataFrame({"age": data["age"], "bmi": data["bmi"], "sex": pd.Categorical.from_codes(data["sex"].astype(int), ["F", "M"])})
-    np.testing.assert_allclose(ready.predict(ready.inputs(data)), fitted.predict_proba(as_frame)[:, list(fitted.classes_).index("ill")])
+    as_frame = pd.DataFrame(
+        {"age": data["age"], "bmi": data["bmi"], "sex": pd.Categorical.from_codes(data["sex"].astype(int), ["F", "M"])}
+    )
+    np.testing.assert_allclose(
+        ready.predict(ready.inputs(data)), fitted.predict_proba(as_frame)[:, list(fitted.classes_).index("ill")]
+    )
 
 
 def test_arrays_and_codes():

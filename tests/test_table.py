@@ -44,7 +44,12 @@ def test_numbers(cells, expected):
 
 @pytest.mark.parametrize(
     ("cells", "expected"),
-    [(["F", "M", "X", "?", None, ""], [0, 1, 2, 1, 2, 1]), ([1.5, 2, None], [1, 1, 2]), ([b"F", None], [1, 2]), ([["F"], None], [1, 2])],
+    [
+        (["F", "M", "X", "?", None, ""], [0, 1, 2, 1, 2, 1]),
+        ([1.5, 2, None], [1, 1, 2]),
+        ([b"F", None], [1, 2]),
+        ([["F"], None], [1, 2]),
+    ],
 )
 def test_categories(cells, expected):
     column = next(open_table({"sex": cells}).batches(["sex"], 100))["sex"]
@@ -54,14 +59,19 @@ def test_categories(cells, expected):
 @pytest.mark.parametrize("kind", [pa.int8(), pa.float32(), pa.string(), pa.dictionary(pa.int8(), pa.string())])
 def test_numeric_categories_match_across_types(kind):
     flag = pel.Category([0, 1, 2])
-    column = pa.array(["0", "2", "1", None] if pa.types.is_string(kind) or pa.types.is_dictionary(kind) else [0, 2, 1, None], kind)
+    column = pa.array(
+        ["0", "2", "1", None] if pa.types.is_string(kind) or pa.types.is_dictionary(kind) else [0, 2, 1, None], kind
+    )
     np.testing.assert_array_equal(decode(flag, column), [0, 2, 1, 0])
 
 
 @given(st.lists(CELLS, min_size=1, max_size=12))
 def test_no_cell_ever_raises_or_leaves_its_domain(cells):
     schema = pel.Schema({"age": AGE, "sex": SEX})
-    for data in ({"age": cells, "sex": cells}, pd.DataFrame({"age": pd.Series(cells, dtype=object), "sex": pd.Series(cells, dtype=object)})):
+    for data in (
+        {"age": cells, "sex": cells},
+        pd.DataFrame({"age": pd.Series(cells, dtype=object), "sex": pd.Series(cells, dtype=object)}),
+    ):
         engine = Engine(data, schema, "replace", pel.Unit())
         query = Sum(lambda rows: np.stack([rows["age"] / 10, rows["sex"] / 2], axis=1), Box(2, 0, 1), columns=("age", "sex"))
         assert len(engine.totals(query)) == 2
@@ -89,7 +99,9 @@ def test_every_source_gives_the_same_totals(tmp_path):
     schema = pel.Schema({"age": AGE, "sex": SEX})
     query = Sum(lambda rows: np.stack([rows["age"] / 10, np.sin(rows["sex"])], axis=1), Box(2, 0, 1), columns=("age", "sex"))
     totals = [
-        Engine(source, schema, "replace", pel.Unit(), batch_rows=size).totals(query) for source in sources[:-1] for size in (64, 5000)
+        Engine(source, schema, "replace", pel.Unit(), batch_rows=size).totals(query)
+        for source in sources[:-1]
+        for size in (64, 5000)
     ]
     totals.append(Engine(sources[-1], schema, "replace", pel.Unit()).totals(query))
     assert all(t == totals[0] for t in totals)

@@ -40,8 +40,9 @@ class PartialDependence(Explainer):
     """How the mean prediction moves along a feature, everything else left as it is.
 
     Released: one mean per grid point, all points by one draw of noise. The grid is public: all declared categories, all
-    values of an integer feature with at most 64, otherwise evenly spaced `points` whose number follows from the number
-    of rows and ε. A list of features is one joint release with `.curves[name]`.
+    integers or evenly spaced values, as many as pay at this number of rows and ε; `points` sets the number, or the values.
+    A list of features is one joint release with `.curves[name]`. `smooth=k` averages over k neighbours on each side,
+    which the error bars then no longer describe.
 
     Claim: box-sum. Assumes that the model is a function of one row.
     Paper: "Tailoring differential privacy to any explainer", specific design for partial dependence; here with exact
@@ -88,7 +89,9 @@ class PartialDependence(Explainer):
     def columns(self, schema: Schema) -> tuple[str, ...]:
         for name in self.features:
             if name not in (self.model.features or tuple(schema)):
-                raise PlanError(f"the model does not use {name!r}: its partial dependence is flat. It uses {', '.join(self.model.features)}.")
+                raise PlanError(
+                    f"the model does not use {name!r}: its partial dependence is flat. It uses {', '.join(self.model.features)}."
+                )
         return needed_columns(schema, self.model, *self.features)
 
     def grid(self, name: str, public: Public) -> np.ndarray:
@@ -98,7 +101,7 @@ class PartialDependence(Explainer):
             return np.array([feature.position(value) for value in self.points], dtype=float)
         if isinstance(self.points, int) and not isinstance(feature, Category):
             return spread_points(feature, self.points)
-        return curve_points(feature, public.rows_or_default, public.epsilon_like)
+        return curve_points(feature, public.rows_or_default, public.epsilon_like / len(self.features))
 
     def query(self, public: Public) -> Sum:
         grids = tuple((name, tuple(self.grid(name, public))) for name in self.features)
@@ -135,7 +138,11 @@ class PartialDependence(Explainer):
         query = self.query(public)
         law = public.mechanism(query).law.times(self.model.range / 2 / (1 << 30) / public.planning_rows)
         labels = tuple(f"{name} = {public.schema[name].label(v)}" for name in self.features for v in self.grid(name, public))
-        notes = ("the count of records is noisy too: near the ends of the range errors are up to √2 larger",) if public.count_needed else ()
+        notes = (
+            ("the count of records is noisy too: near the ends of the range errors are up to √2 larger",)
+            if public.count_needed
+            else ()
+        )
         return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), notes)
 
     def describe(self) -> dict[str, Any]:

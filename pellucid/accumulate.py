@@ -1,0 +1,152 @@
+"""Accumulated effects from released numbers: intervals from a noisy histogram, curves from noisy sums, and their errors.
+
+Everything here is post-processing: no rows are in scope, and nothing here is secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .mechanisms import NoiseLaw
+
+DRAWS = 4000
+"""Simulated copies of the noise behind each error bar."""
+
+
+def interval_count(rows: int, epsilon: float) -> int:
+    """How many intervals pay: each is a divisor of the next, so that a coarse plan's borders are borders of a finer one."""
+    return max(k for k in (3, 11, 33, 99) if k == 3 or k <= 1.1 * (rows * epsilon) ** 0.4)
+
+
+def project_counts(noisy: np.ndarray, total: float) -> np.ndarray:
+    """The nearest non-negative counts with the given total: one constant is taken off, the rest is cut at zero.
+
+    >>> project_counts(np.array([5.0, -1.0, 2.0]), 6.0).tolist()
+    [4.5, 0.0, 1.5]
+    """
+    falling = np.sort(noisy)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(noisy) + 1)
+    return np.maximum(noisy - excess[np.flatnonzero(falling > excess)[-1]], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Intervals between grid values, and how the records at each grid value are divided over them.
+
+    `share[k, v]` is the part of a record at grid value v that counts for interval k; a value's shares add up to at most
+    one, over at most two intervals. `mass[k]` is the noisy number of records behind interval k.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    share: np.ndarray
+    mass: np.ndarray
+
+    @property
+    def edges(self) -> np.ndarray:
+        return np.concatenate([self.lower[:1], self.upper])
+
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per grid value, up to two intervals it belongs to (-1: none) and its shares in them."""
+        values = self.share.shape[1]
+        place, share = np.full((values, 2), -1), np.zeros((values, 2))
+        for v in range(values):
+            mine = np.flatnonzero(self.share[:, v] > 0)[:2]
+            place[v, : len(mine)] = mine
+            share[v, : len(mine)] = self.share[mine, v]
+        return place, share
+
+
+def plan_ranks(counts: np.ndarray, intervals: int) -> Plan:
+    """Intervals that hold about equally many records, from non-negative noisy counts on a public grid.
+
+    Borders are the grid values at ranks k·n/K; blocks whose borders coincide (many records tied at one value) have no
+    effect and are dropped. Tied records are divided in proportion to the ranks they cover, as the average over all tie
+    orders would; records of dropped blocks strengthen the intervals that hold the same value.
+    """
+    total = counts.sum()
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    populated = np.flatnonzero(counts > 0)
+    first, last = populated[0], populated[-1]
+    if first == last:
+        # Everybody at one value: one interval over the whole grid, which carries what little there is.
+        return Plan(np.array([0]), np.array([len(counts) - 1]), np.ones((1, len(counts))), np.array([max(total, 1.0)]))
+    ranks = np.arange(intervals + 1) * total / intervals
+    edges = np.clip(np.searchsorted(below, ranks, side="right") - 1, first, last)
+    edges[0], edges[-1] = first, last
+    real = edges[1:] > edges[:-1]
+    start, stop = ranks[:-1][real], ranks[1:][real]
+    overlap = np.clip(np.minimum(stop[:, None], below[1:]) - np.maximum(start[:, None], below[:-1]), 0, None)
+    used = overlap.sum(axis=0)
+    spare = np.where(used > 0, counts / np.maximum(used, 1e-12), np.inf)
+    grow = np.where(overlap > 1e-9 * total / intervals, spare, np.inf).min(axis=1)
+    grow = np.where(np.isfinite(grow), np.maximum(grow, 1.0), 1.0)
+    share = np.where(counts > 0, grow[:, None] * overlap / np.maximum(counts, 1e-12), 0.0)
+    share = _at_most_two(share / np.maximum(share.sum(axis=0), 1.0))
+    return Plan(edges[:-1][real], edges[1:][real], share, np.maximum((share * counts).sum(axis=1), 1.0))
+
+
+def _at_most_two(share: np.ndarray) -> np.ndarray:
+    """A value met by more than two intervals (only a huge tie can be) keeps its two largest shares."""
+    crowded = np.flatnonzero((share > 0).sum(axis=0) > 2)
+    for v in crowded:
+        smallest = np.argsort(share[:, v])[:-2]
+        share[smallest, v] = 0.0
+    return share
+
+
+def plan_neighbours(counts: np.ndarray, floor: float) -> Plan:
+    """One step from each category to the next in declared order, on the records of the first of the two."""
+    steps = len(counts) - 1
+    share = np.concatenate([np.eye(steps), np.zeros((steps, 1))], axis=1)
+    return Plan(np.arange(steps), np.arange(1, steps + 1), share, np.maximum(counts[:-1], floor))
+
+
+def centring_weights(plan: Plan, counts: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """Weights of the borders in the mean of the interpolated curve over the (noisy) distribution of the feature."""
+    x = grid[plan.edges]
+    weights = np.array([np.interp(grid, x, unit) @ counts for unit in np.eye(len(x))])
+    whole = weights.sum()
+    return weights / whole if whole > 0 else np.full(len(x), 1 / len(x))
+
+
+def mean_effects(sums: np.ndarray, mass: np.ndarray, most: float) -> np.ndarray:
+    """Mean effect per interval; no mean can exceed the range of the model."""
+    return np.clip(sums / mass, -most, most)
+
+
+def curve(effects: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Accumulate the effects and centre the curve."""
+    y = np.concatenate([[0.0], np.cumsum(effects)])
+    return y - weights @ y
+
+
+def half_widths(
+    sums: np.ndarray,
+    mass: np.ndarray,
+    most: float,
+    weights: np.ndarray,
+    sum_law: NoiseLaw,
+    count_law: NoiseLaw,
+    spread: np.ndarray,
+    level: float,
+) -> np.ndarray:
+    """Error bars of the accumulated curve, from simulated copies of both noises.
+
+    A mean effect S/M errs by (noise of S − effect·noise of M)/M; `spread` says how much of the count noise of single grid
+    values reaches the mass of an interval.
+    """
+    sum_law.half_width(level)  # refuses a level that is not a probability
+    effects = mean_effects(sums, mass, most)
+    noise = sum_law.draws(DRAWS, seed=1)[:, : len(sums)]
+    counts = _wide_enough(count_law, len(sums)).draws(DRAWS, seed=2)[:, : len(sums)] * spread
+    errors = (noise - effects * counts) / mass
+    paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
+    return np.quantile(np.abs(paths - (paths @ weights)[:, None]), level, axis=0)
+
+
+def _wide_enough(law: NoiseLaw, size: int) -> NoiseLaw:
+    """Count noise for `size` intervals: independent coordinates stay independent however many there are."""
+    return law if law.size >= size else NoiseLaw(law.kind, law.scale, size)

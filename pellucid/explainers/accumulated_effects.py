@@ -1,0 +1,276 @@
+"""Accumulated local effects: what a feature does to predictions, measured only where people are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .. import accumulate
+from ..accumulate import Plan
+from ..ask import Answer, Ask, Public
+from ..bounds import UNITS, Cells
+from ..errors import PlanError
+from ..explanation import Explanation
+from ..grids import edge_candidates, nearest
+from ..mechanisms import NoiseLaw
+from ..model import Model
+from ..query import Choice, Joint, Sum
+from ..results import EffectCurve, Several
+from ..rows import Rows
+from ..schema import Category, Number, Schema
+from ..scores import QuantileScore
+from .base import Expected, Explainer, Stages, feature_list, needed_columns, whole_number
+
+CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
+"""Candidate clips, as parts of the model's range."""
+
+
+@dataclass(frozen=True, eq=False)
+class OnGrid:
+    """Per record: the nearest public grid value; a missing value has the cell after the last."""
+
+    name: str
+    grid: np.ndarray
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
+        cell = nearest(self.grid, rows[self.name])
+        cell = np.where(cell < 0, len(self.grid), cell)
+        return cell[:, None], np.ones((len(cell), 1)), None
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Per record: its parts of the differences in prediction across the intervals its value belongs to."""
+
+    model: Model
+    name: str
+    grid: np.ndarray
+    plan: Plan
+
+    def differences(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        place, share = self.plan.places()
+        at = nearest(self.grid, rows[self.name])
+        cell = np.where(at[:, None] < 0, -1, place[at])
+        steps = np.zeros(cell.shape)
+        for j in range(cell.shape[1]):
+            who = np.flatnonzero(cell[:, j] >= 0)
+            if len(who):
+                some, interval = rows.take(who), cell[who, j]
+                upper = some.predict(self.model, {self.name: self.grid[self.plan.upper[interval]]})
+                lower = some.predict(self.model, {self.name: self.grid[self.plan.lower[interval]]})
+                steps[who, j] = share[at[who], j] * (upper - lower)
+        return cell, steps
+
+
+@dataclass(frozen=True, eq=False)
+class StepSize(Steps):
+    """Per record: which candidate clip would just not touch it."""
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
+        _, steps = self.differences(rows)
+        cell = np.searchsorted(CLIPS * self.model.range, np.abs(steps).sum(axis=1), side="left")
+        return np.minimum(cell, len(CLIPS) - 1)[:, None], np.ones((len(rows), 1)), None
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedSteps(Steps):
+    """Per record: its differences, scaled down together when they exceed the clip."""
+
+    clip: float
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cell, steps = self.differences(rows)
+        size = np.abs(steps).sum(axis=1)
+        factor = np.minimum(1.0, self.clip / np.maximum(size, 1e-300))
+        return cell, np.zeros(cell.shape), steps * factor[:, None]
+
+
+@dataclass(frozen=True)
+class AccumulatedEffects(Explainer):
+    """How predictions change along a feature, accumulated from small steps on the people who are near each step.
+
+    Released: in three stages, a noisy histogram of the feature on a public grid, from which the borders of the intervals
+    follow; for each feature a clip for a single record's step, chosen privately; and the noisy sum of steps per interval.
+    Dividing by the noisy counts, accumulating and centring cost nothing more. Categories are stepped through in
+    their declared order. `.clip` says how large a step may be: larger ones were scaled down, a bias the intervals do not
+    include. A list of features is one joint release with `.curves[name]`.
+
+    Claim: ale-ties, on cell-sum and quantile-span. Assumes that the model is a function of one row.
+    Papers: "Tailoring differential privacy to any explainer" (private ALE); Apley and Zhu (2020).
+
+    >>> import pellucid as pel
+    >>> schema = pel.Schema({"age": pel.Number(0, 9, integer=True)})
+    >>> model = pel.Model(lambda d: d["age"] / 10, output=(0, 1), features=["age"], trained_on="other data")
+    >>> session = pel.Session({"age": list(range(10)) * 500}, schema, budget=pel.Budget(epsilon=5.0))
+    >>> curve = session.release(pel.AccumulatedEffects(model, "age"), epsilon=5.0)
+    >>> bool(abs(curve.y[-1] - curve.y[0] - 0.9) < 0.2)
+    True
+    """
+
+    model: Model
+    feature: str | Sequence[str]
+    intervals: int | None = None
+
+    private_grid = True
+    references = (
+        "D. W. Apley, J. Zhu, Visualizing the effects of predictor variables in black box supervised learning models, JRSS B 82 (2020).",
+        "Tailoring Differential Privacy to Any Explainer: DP accumulated local effects.",
+        "R. McKenna, D. Sheldon, Permute-and-flip: a new mechanism for differentially private selection, NeurIPS 2020.",
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
+        whole_number("intervals", self.intervals, 1, 1000)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return feature_list(self.feature)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        return (self.model,)
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        for name in self.features:
+            if name not in (self.model.features or tuple(schema)):
+                raise PlanError(f"the model does not use {name!r}: it has no effect. It uses {', '.join(self.model.features)}.")
+            if (schema[name].levels or 2) < 2:
+                raise PlanError(f"{name!r} has a single declared value: there is no step to take.")
+        return needed_columns(schema, self.model, *self.features)
+
+    def plan(self, public: Public) -> Stages:
+        # Categories need their counts less precisely (no borders hang on them) and their steps more.
+        only_categories = all(isinstance(public.schema[name], Category) for name in self.features)
+        places = Fraction(10 if only_categories else 20, 100)
+        clips = {f"clip {name}": Fraction(5, 100) / len(self.features) for name in self.features}
+        return {"places": places, **clips, "steps": 1 - places - Fraction(5, 100)}
+
+    def places_query(self, public: Public) -> Joint:
+        sums = []
+        for name in self.features:
+            grid = edge_candidates(public.schema[name])
+            sums.append(Sum(OnGrid(name, grid), Cells(len(grid) + _has_missing(public, name)), columns=(name,)))
+        return Joint(sums)
+
+    def run(self, ask: Ask) -> Explanation:
+        public = ask.public
+        columns = self.columns(public.schema)
+        epsilon = public.epsilon_like / len(self.features)
+        answer = ask.total("places", self.places_query(public))
+        count_law = answer.law.times(1 / UNITS)
+        steps: list[ClippedSteps] = []
+        counts: list[np.ndarray] = []
+        for i, name in enumerate(self.features):
+            grid = edge_candidates(public.schema[name])
+            feature_counts = _clean_counts(answer.part(i), public)[: len(grid)]
+            plan = self.interval_plan(public, name, feature_counts, count_law, epsilon)
+            per_step = 32 if isinstance(public.schema[name], Category) else 8
+            q = _clip_quantile(per_step * len(plan.mass) / epsilon, feature_counts.sum())
+            choice = Choice(Sum(StepSize(self.model, name, grid, plan), Cells(len(CLIPS)), columns=columns), QuantileScore(q))
+            clip = self.model.range * float(CLIPS[ask.choose(f"clip {name}", choice)[0]])
+            steps.append(ClippedSteps(self.model, name, grid, plan, clip))
+            counts.append(feature_counts)
+        sums = [Sum(step, Cells(len(step.plan.mass), value=step.clip, count_weight=0), columns=columns) for step in steps]
+        released = ask.total("steps", Joint(sums))
+        curves: dict[str, Explanation] = {
+            step.name: self.curve(public, step, counts[i], released.part(i), count_law) for i, step in enumerate(steps)
+        }
+        return curves[self.features[0]] if isinstance(self.feature, str) else Several(curves=curves)
+
+    def interval_plan(self, public: Public, name: str, counts: np.ndarray, count_law: NoiseLaw, epsilon: float) -> Plan:
+        """The intervals of one feature, from released counts."""
+        if isinstance(public.schema[name], Category):
+            return accumulate.plan_neighbours(counts, floor=count_law.scale)
+        return accumulate.plan_ranks(counts, self.intervals or accumulate.interval_count(public.rows_or_default, epsilon))
+
+    def curve(self, public: Public, step: ClippedSteps, counts: np.ndarray, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
+        """Divide, accumulate and centre: released numbers only."""
+        feature, plan = public.schema[step.name], step.plan
+        sums, _ = answer.cells()
+        assert sums is not None
+        weights = accumulate.centring_weights(plan, counts, step.grid)
+        effects = accumulate.mean_effects(sums, plan.mass, self.model.range)
+        return EffectCurve(
+            feature=step.name,
+            x=tuple(feature.label(v) for v in step.grid[plan.edges]),
+            y=accumulate.curve(effects, weights),
+            counts=plan.mass,
+            sums=sums,
+            weights=weights,
+            spread=np.sqrt((plan.share**2).sum(axis=1)),
+            clip=step.clip,
+            most=self.model.range,
+            sum_law=answer.law.times(step.clip / UNITS),
+            count_law=count_law,
+            categorical=isinstance(feature, Category),
+        )
+
+    def expected(self, public: Public) -> Expected:
+        rows, epsilon = public.planning_rows, public.epsilon_like / len(self.features)
+        stages = self.plan(public)
+        count_law = public.mechanism(self.places_query(public), stages["places"]).law.times(1 / UNITS)
+        labels: list[str] = []
+        errors: list[np.ndarray] = []
+        clips, sums = [], []
+        for name in self.features:
+            feature = public.schema[name]
+            k = (
+                feature.levels - 1
+                if isinstance(feature, Category)
+                else self.intervals or accumulate.interval_count(rows, epsilon)
+            )
+            if isinstance(feature, Number) and feature.levels:
+                k = min(k, feature.levels - 1)
+            # A smooth effect crosses the range in k steps; four times its share is a generous clip for one of them.
+            clips.append(self.model.range * (1.0 if isinstance(feature, Category) else min(1.0, 4 / k)))
+            sums.append(Sum(_nothing, Cells(k, value=clips[-1], count_weight=0)))
+        law = public.mechanism(Joint(sums), stages["steps"]).law.times(1 / UNITS)
+        for name, clip, part in zip(self.features, clips, sums):
+            k = part.size
+            mass, weights = np.full(k, max(rows / k, 1.0)), np.full(k + 1, 1 / (k + 1))
+            half = accumulate.half_widths(
+                np.zeros(k), mass, self.model.range, weights, law.times(clip), count_law, np.zeros(k), 0.95
+            )
+            errors.append(half)
+            labels += [f"{name}, border {i}" for i in range(k + 1)]
+        error = np.concatenate(errors)
+        notes = (
+            "assumes equally filled intervals and steps of at most four times an even share of the range; the clip chosen "
+            "privately may be smaller, and for a model with large jumps it is larger",
+        )
+        return Expected(tuple(labels), error, float(2**0.5 * error.max()), notes)
+
+    def describe(self) -> dict[str, Any]:
+        return {"explainer": "AccumulatedEffects", "features": list(self.features), "intervals": self.intervals}
+
+    @classmethod
+    def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
+        names = [name for name in schema if name in model.features]
+        return [*(cls(model, name) for name in names), cls(model, names[:3]), cls(model, names[0], intervals=5)]
+
+
+def _nothing(rows: Rows) -> None:
+    raise AssertionError("a preview asks nothing")
+
+
+def _has_missing(public: Public, name: str) -> bool:
+    feature = public.schema[name]
+    return isinstance(feature, Number) and bool(np.isnan(feature.missing))  # type: ignore[arg-type]
+
+
+def _clean_counts(answer: Answer, public: Public) -> np.ndarray:
+    """Non-negative counts that add up: to the public number of rows, or to their own noisy total."""
+    _, noisy = answer.cells()
+    assert noisy is not None
+    total = float(public.rows) if public.rows is not None else max(float(noisy.sum()), 1.0)
+    return accumulate.project_counts(noisy, total)
+
+
+def _clip_quantile(beyond: float, rows: float) -> Fraction:
+    """The quantile that leaves `beyond` records above the clip, at most one in twenty."""
+    part = min(beyond / max(rows, 1.0), 0.05)
+    return Fraction(1 - max(part, 1e-6)).limit_denominator(10**6)
