@@ -152,6 +152,11 @@ class Session:
         """What is left of the budget."""
         return Amount.of(self.budget, from_units(self._account().remaining))
 
+    @property
+    def whole(self) -> Amount:
+        """The whole budget of the account, as the ledger has it."""
+        return Amount.of(self.budget, from_units(self._account().budget))
+
     def history(self) -> list[Entry]:
         """Every entry of the account, oldest first."""
         return self._ledger.history(self.name)
@@ -196,6 +201,12 @@ class Session:
             low, high = (low, middle) if reached(middle) else (middle, high)
         return Amount.of(self.budget, Fraction(math.ceil(high * 10**9), 10**9))
 
+    def charge_for(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Amount:
+        """What `release` would charge for this request now: nothing if it can be replayed. Touches no data."""
+        public, _ = self._plan(explainer, self.budget.price(epsilon, rho, share))
+        free = self._ledger.replay(self.name, self._key(self._request(explainer, public))) is not None
+        return Amount.of(self.budget, Fraction(0) if free else from_units(charge_units(public.spend.amount)))
+
     def _expected(self, explainer: Explainer, spend: Spend) -> Expected:
         public, _ = self._plan(explainer, spend)
         return explainer.expected(public)
@@ -218,7 +229,7 @@ class Session:
         """
         public, stages = self._plan(explainer, self.budget.price(epsilon, rho, share))
         request = self._request(explainer, public)
-        key = hashlib.sha256(request.encode()).hexdigest()
+        key = self._key(request)
         if not fresh:
             stored = self._ledger.replay(self.name, key)
             if stored is not None:
@@ -246,12 +257,17 @@ class Session:
             raise PlanError(f"the stages of {type(explainer).__name__} must have positive shares that add up to one.")
         return public, stages
 
+    @staticmethod
+    def _key(request: str) -> str:
+        return hashlib.sha256(request.encode()).hexdigest()
+
     def _request(self, explainer: Explainer, public: Public) -> str:
         """The request as canonical text: what is asked, of which model under which schema, for how much."""
         body = {
             **explainer.describe(),
             "models": [m.ready(self.schema).fingerprint for m in explainer.models],
             "outputs": [list(m.output) for m in explainer.models],
+            "provenance": [m.provenance for m in explainer.models],
             "schema": hashlib.sha256(json.dumps(self.schema.to_dict(), sort_keys=True).encode()).hexdigest(),
             "currency": public.spend.currency,
             "amount": str(public.spend.amount),

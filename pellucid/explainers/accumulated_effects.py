@@ -143,6 +143,7 @@ class AccumulatedEffects(Explainer):
         return needed_columns(schema, self.model, *self.features)
 
     def plan(self, public: Public) -> Stages:
+        self.places_query(public)  # a request that cannot be asked is refused here, before it is paid for
         # Categories need their counts less precisely (no borders hang on them) and their steps more.
         only_categories = all(isinstance(public.schema[name], Category) for name in self.features)
         places = Fraction(10 if only_categories else 20, 100)

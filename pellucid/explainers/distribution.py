@@ -101,6 +101,7 @@ class Distribution(Explainer):
         return Joint(sums)
 
     def plan(self, public: Public) -> Stages:
+        self.query(public)  # a request that cannot be asked is refused here, before it is paid for
         return {"counts": Fraction(1)}
 
     def run(self, ask: Ask) -> Explanation:

@@ -109,6 +109,7 @@ class PartialDependence(Explainer):
         return Sum(Ceteris(self.model, grids), box, columns=self.columns(public.schema))
 
     def plan(self, public: Public) -> Stages:
+        self.query(public)  # a request that cannot be asked is refused here, before it is paid for
         return {"curve": Fraction(1)}
 
     def run(self, ask: Ask) -> Explanation:

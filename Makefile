@@ -1,0 +1,34 @@
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint types format bench clean
+
+demo: $(READY)
+	$(BIN)/pellucid demo --output demo-output
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 --cov=pellucid --cov-report=term --cov-fail-under=90
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+types: $(READY)
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	@echo "each benchmark is run by hand; see benchmarks/RESULTS.md for the commands"
+
+clean:
+	rm -rf .venv demo-output
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $(READY)

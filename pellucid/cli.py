@@ -1,0 +1,240 @@
+"""The command line: demo, explain, preview, ledger. Errors are one line on stderr with the fix, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .errors import PellucidError
+
+app = typer.Typer(
+    name="pellucid",
+    help="Explanations of machine-learning models about people, released under differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+ledger_app = typer.Typer(help="Look into a ledger, check its chain, raise a budget.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
+
+StudyFile = Annotated[
+    Path, typer.Argument(help="The study: data, schema, models and releases, as YAML or JSON.", show_default=False)
+]
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger file, for example study.db.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+
+def _console() -> Console:
+    return Console(soft_wrap=True)
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(help="Folder for the pictures, the page and the ledger.")] = Path("demo-output"),
+) -> None:
+    """Train a model on a real health table and release three explanations of it."""
+    from .demo import run
+
+    run(output, _console())
+
+
+@app.command()
+def preview(study: StudyFile, as_json: AsJson = False) -> None:
+    """The error to expect from every release of a study. Touches no data, charges nothing."""
+    from .study import Study
+
+    opened = Study.load(study)
+    previews = [(r.title, opened.session.preview(r.explainer, **r.cost)) for r in opened.releases]
+    if as_json:
+        typer.echo(json.dumps([{"title": title, **p.to_dict()} for title, p in previews], ensure_ascii=False))
+        return
+    for title, p in previews:
+        typer.echo(f"{title}\n{p}\n")
+    typer.echo(f"left on the account: {opened.session.remaining}")
+
+
+@app.command()
+def explain(
+    study: StudyFile,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for the results; default: output: of the study, or results/.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Who asks; written to the ledger.")] = "",
+    purpose: Annotated[str, typer.Option(help="What for; written to the ledger.")] = "",
+    pictures: Annotated[bool, typer.Option(help="Write PNG pictures and one HTML page.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Release everything a study lists: JSON, pictures and one HTML page. Identical requests are free."""
+    from .study import Study
+
+    opened = Study.load(study)
+    session = opened.session
+    left = float(session.remaining)
+    for release in opened.releases:
+        left -= float(session.charge_for(release.explainer, **release.cost))
+        if left < -1e-9:
+            raise PellucidError(
+                f"the account cannot pay for the whole study: it would stop at {release.title!r}; left is {session.remaining}. "
+                "Lower the shares or raise the budget (`pellucid ledger raise`). Nothing was charged."
+            )
+    folder = output or opened.output
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise PellucidError(
+            f"the folder {str(folder)!r} cannot be written; choose another with --output. Nothing was charged."
+        ) from None
+    released = []
+    for release in opened.releases:
+        explanation = session.release(release.explainer, by=by, purpose=purpose, **release.cost)
+        explanation.save(folder / f"{release.slug}.json")
+        released.append((release.title, explanation))
+        if pictures:
+            from . import report
+
+            (folder / f"{release.slug}.png").write_bytes(report.picture(explanation, release.title))
+        if not as_json:
+            typer.echo(f"{release.title}: released, left {session.remaining}")
+    if pictures:
+        report.write(folder / "report.html", released, session.name, (session.spent, session.whole))
+    if as_json:
+        typer.echo(json.dumps([{"title": title, **json.loads(e.to_json())} for title, e in released], ensure_ascii=False))
+    else:
+        typer.echo(f"written to {folder}")
+
+
+@ledger_app.command("show")
+def ledger_show(
+    file: LedgerFile,
+    account: Annotated[str | None, typer.Option(help="Only this account.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Accounts, what is left on them, and every entry: who, why, when and for how much."""
+    from .ledger import SCALE
+
+    ledger = _open_ledger(file)
+    accounts = [ledger.account(account)] if account else ledger.accounts()
+    entries = ledger.history(account)
+    if as_json:
+        typer.echo(json.dumps({"accounts": [_account_dict(a) for a in accounts], "entries": [_entry_dict(e) for e in entries]}))
+        return
+    console = _console()
+    for a in accounts:
+        mark = "" if a.bounded else "  [red]NOT BOUNDED: something not private was released[/]"
+        console.print(
+            f"[bold]{a.name}[/]: {a.currency} spent {a.spent / SCALE:.6g} of {a.budget / SCALE:.6g}, left {a.remaining / SCALE:.6g}; "
+            f"{a.relation}; unit: {a.unit}{mark}",
+            highlight=False,
+        )
+    table = Table("no.", "day", "account", "what", "amount", "by", "purpose", "hash", box=None, header_style="bold")
+    for e in entries:
+        table.add_row(
+            str(e.seq), e.day, e.account, _what(e), f"{e.amount / SCALE:.6g}" if e.amount else "", e.by, e.purpose, e.hash[:12]
+        )
+    console.print(table)
+
+
+@ledger_app.command("verify")
+def ledger_verify(file: LedgerFile, as_json: AsJson = False) -> None:
+    """Recount the whole file: hashes, order, totals and released texts."""
+    result = _open_ledger(file).verify()
+    if as_json:
+        typer.echo(json.dumps({"ok": result.ok, "entries": result.entries, "first_bad": result.first_bad, "head": result.head}))
+    else:
+        typer.echo(f"{result.entries} entries verify; head {result.head}" if result.ok else f"does NOT verify: {result.message}")
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@ledger_app.command("raise")
+def ledger_raise(
+    file: LedgerFile,
+    account: Annotated[str, typer.Argument(help="The account whose budget is raised.", show_default=False)],
+    epsilon: Annotated[float, typer.Option(help="The new, larger ε of the whole budget (δ stays as it is).", show_default=False)],
+    by: Annotated[str, typer.Option(help="Who decides it.", show_default=False)],
+    purpose: Annotated[str, typer.Option(help="Why.", show_default=False)],
+) -> None:
+    """Raise a budget, as an explicit entry of the chain. A budget is never lowered and never reset."""
+    from .accounting import Budget
+    from .ledger import SCALE, budget_units
+
+    ledger = _open_ledger(file)
+    terms = ledger.account(account)
+    raised = ledger.raise_budget(account, budget_units(Budget(epsilon, float(terms.delta)).amount), by=by, purpose=purpose)
+    typer.echo(
+        f"{account}: the budget is now {raised.currency} = {raised.budget / SCALE:.6g}, left {raised.remaining / SCALE:.6g}"
+    )
+
+
+def _open_ledger(file: Path) -> Any:
+    from .errors import LedgerUnavailable
+    from .ledger import Ledger
+
+    if not file.is_file():
+        raise LedgerUnavailable(f"there is no ledger {str(file)!r}; give the path of the file a session was opened with.")
+    return Ledger(file)
+
+
+def _what(entry: Any) -> str:
+    if entry.kind != "reserve":
+        return entry.kind
+    try:
+        request = json.loads(entry.request)
+        return f"{request['explainer']} {', '.join(request.get('features', []))}".strip()
+    except (ValueError, KeyError, TypeError):
+        return entry.kind
+
+
+def _account_dict(account: Any) -> dict[str, Any]:
+    from .ledger import SCALE
+
+    return {
+        "name": account.name,
+        "currency": account.currency,
+        "delta": account.delta,
+        "relation": account.relation,
+        "unit": account.unit,
+        "budget": account.budget / SCALE,
+        "spent": account.spent / SCALE,
+        "remaining": account.remaining / SCALE,
+        "bounded": account.bounded,
+    }
+
+
+def _entry_dict(entry: Any) -> dict[str, Any]:
+    from .ledger import SCALE
+
+    names = ("seq", "account", "kind", "refers_to", "by", "purpose", "day", "request", "key", "previous", "hash")
+    return {**{name: getattr(entry, name) for name in names}, "amount": entry.amount / SCALE}
+
+
+def main() -> None:
+    """Entry point: expected errors become one line, unexpected ones say only what kind they are."""
+    try:
+        app(standalone_mode=False)
+    except PellucidError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except typer.Abort:
+        typer.echo("stopped; what was paid for stays paid", err=True)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        typer.echo("stopped; what was paid for stays paid", err=True)
+        sys.exit(130)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # wrong usage of the command line itself
+            typer.echo(f"error: {error.format_message()}", err=True)
+            sys.exit(2)
+        typer.echo(
+            f"error: something unexpected happened ({type(error).__name__}); details are withheld because they may quote data.",
+            err=True,
+        )
+        sys.exit(3)

@@ -1,0 +1,194 @@
+"""A study file: data, schema, models and a list of releases, as YAML or JSON, for the command line.
+
+    name: ward-7
+    data: people.parquet
+    schema: schema.yaml            # or the columns themselves under `features:`
+    budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account
+    ledger: study.db
+    neighbors: replace             # or add-remove, with expected_rows: 10000
+    unit: {column: patient_id, max_rows: 3}
+    models:
+      risk: {load: "models.py:risk", output: [0, 1], trained_on: other data}
+    releases:
+      - {explain: PartialDependence, model: risk, feature: age, share: 0.25}
+      - {explain: Distribution, feature: age, epsilon: 0.1}
+
+Paths are relative to the study file. `load` is `file.py:name`, `package.module:name`, or a .joblib or .pkl file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import explainers
+from .accounting import Budget
+from .errors import ModelError, PlanError
+from .explainers import Explainer
+from .model import Model, PrivateTraining
+from .schema import Schema, Unit, did_you_mean, read_structured
+from .session import Session
+
+KNOWN = {
+    "name",
+    "data",
+    "schema",
+    "features",
+    "budget",
+    "ledger",
+    "neighbors",
+    "unit",
+    "expected_rows",
+    "models",
+    "releases",
+    "output",
+}
+COSTS = ("epsilon", "rho", "share")
+
+
+@dataclass(frozen=True)
+class Release:
+    """One line of a study: what to release, for how much, under which title."""
+
+    title: str
+    explainer: Explainer
+    cost: dict[str, Any]
+
+    @property
+    def slug(self) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that was read and checked, with its session open."""
+
+    session: Session
+    releases: tuple[Release, ...]
+    folder: Path
+    output: Path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """Read, check and open a study. No row is read and nothing is charged."""
+        path = Path(path)
+        content = read_structured(path, "study")
+        if not isinstance(content, Mapping):
+            raise PlanError(f"{path.name}: a study is a mapping with data:, schema:, budget: and releases:.")
+        _only(path.name, content, KNOWN)
+        for key in ("data", "budget", "releases"):
+            if key not in content:
+                raise PlanError(f"{path.name}: '{key}:' is missing.")
+        folder = path.resolve().parent
+        schema = _schema(path.name, content, folder)
+        models = {str(name): _model(str(name), entry, folder) for name, entry in (content.get("models") or {}).items()}
+        if not isinstance(content["releases"], list) or not content["releases"]:
+            raise PlanError(f"{path.name}: 'releases:' needs a list with at least one entry.")
+        releases = tuple(_release(i, entry, models) for i, entry in enumerate(content["releases"], 1))
+        ledger = content.get("ledger")
+        session = Session(
+            folder / str(content["data"]),
+            schema,
+            budget=Budget(**_mapping(f"{path.name}: budget", content["budget"], {"epsilon", "delta"})),
+            neighbors=content.get("neighbors", "replace"),
+            name=content.get("name"),
+            ledger=folder / str(ledger) if ledger else None,
+            unit=Unit(**_mapping(f"{path.name}: unit", content["unit"], {"column", "max_rows"})) if content.get("unit") else None,
+            expected_rows=content.get("expected_rows"),
+        )
+        return cls(session, releases, folder, folder / str(content.get("output", "results")))
+
+
+def _only(where: str, content: Mapping[str, Any], known: set[str]) -> None:
+    for key in content:
+        if key not in known:
+            raise PlanError(f"{where}: {key!r} is not known{did_you_mean(key, known)}.")
+
+
+def _mapping(where: str, content: Any, known: set[str]) -> dict[str, Any]:
+    if not isinstance(content, Mapping):
+        raise PlanError(f"{where}: give a mapping with {', '.join(sorted(known))}.")
+    _only(where, content, known)
+    return dict(content)
+
+
+def _schema(where: str, content: Mapping[str, Any], folder: Path) -> Schema:
+    if ("schema" in content) == ("features" in content):
+        raise PlanError(f"{where}: give either 'schema:' (a file) or 'features:' (the columns themselves).")
+    return Schema.load(folder / str(content["schema"])) if "schema" in content else Schema.from_dict(content)
+
+
+def _model(name: str, entry: Any, folder: Path) -> Model:
+    options = _mapping(f"model {name!r}", entry, {"load", "output", "features", "trained_on", "positive", "input"})
+    if "load" not in options:
+        raise PlanError(f"model {name!r}: 'load:' is missing; for example load: \"models.py:{name}\".")
+    trained_on = options.pop("trained_on", None)
+    if isinstance(trained_on, Mapping):
+        trained_on = PrivateTraining(**_mapping(f"model {name!r}: trained_on", trained_on, {"epsilon", "delta"}))
+    loaded = _load(name, str(options.pop("load")), folder)
+    return loaded if isinstance(loaded, Model) else Model(loaded, trained_on=trained_on, name=name, **options)
+
+
+def _load(name: str, place: str, folder: Path) -> Any:
+    """Import a model. Its code is the owner's and runs with the owner's rights."""
+    try:
+        if place.endswith((".joblib", ".pkl", ".pickle")):
+            import joblib
+
+            return joblib.load(folder / place)
+        module_name, _, attribute = place.rpartition(":")
+        if not module_name:
+            raise PlanError(f"model {name!r}: load: {place!r} needs the form file.py:name or package.module:name.")
+        if module_name.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(f"pellucid_study_{Path(module_name).stem}", folder / module_name)
+            if spec is None or spec.loader is None:
+                raise ImportError
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(module_name)
+        return getattr(module, attribute)
+    except PlanError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"model {name!r}: {place!r} could not be loaded ({type(error).__name__}); check the path and the name."
+        ) from None
+
+
+def _release(number: int, entry: Any, models: Mapping[str, Model]) -> Release:
+    where = f"release {number}"
+    if not isinstance(entry, Mapping) or "explain" not in entry:
+        raise PlanError(f"{where}: give 'explain:' with the name of an explainer.")
+    kinds = {name: getattr(explainers, name) for name in explainers.__all__ if name != "Explainer"}
+    kind = str(entry["explain"])
+    if kind not in kinds:
+        raise PlanError(f"{where}: {kind!r} is not an explainer{did_you_mean(kind, kinds)}.")
+    known = set(inspect.signature(kinds[kind]).parameters)
+    options = {key: value for key, value in entry.items() if key not in ("explain", "title", *COSTS)}
+    _only(where, options, known)
+    if "model" in known:
+        if "model" not in options:
+            raise PlanError(f"{where}: {kind} needs 'model:', one of those under models:{did_you_mean('', models)}.")
+        chosen = str(options["model"])
+        if chosen not in models:
+            raise PlanError(f"{where}: there is no model {chosen!r}{did_you_mean(chosen, models)}.")
+        options["model"] = models[chosen]
+    cost = {key: entry[key] for key in COSTS if key in entry}
+    if len(cost) != 1:
+        raise PlanError(f"{where}: say what it may cost with exactly one of epsilon:, rho: or share:.")
+    try:
+        explainer = kinds[kind](**options)
+    except TypeError:
+        raise PlanError(f"{where}: {kind} needs {', '.join(sorted(known - set(options)))}.") from None
+    feature = options.get("feature", "")
+    named = feature if isinstance(feature, str) else ", ".join(str(f) for f in feature)
+    return Release(str(entry.get("title", f"{number:02d} {kind} {named}")), explainer, cost)

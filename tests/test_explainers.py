@@ -1,0 +1,194 @@
+"""With the noise switched off every explainer equals an independent implementation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from people import make_people, risk
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.inspection import partial_dependence
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import pellucid as pel
+from pellucid import accumulate, grids
+
+BUDGET = pel.Budget(epsilon=100.0)
+
+
+def release(data, schema, explainer, relation="replace", budget=BUDGET, **options):
+    return pel.Session(data, schema, budget=budget, neighbors=relation, **options).release(explainer, share=1)
+
+
+def fitted_pipeline(people, schema):
+    from sklearn.compose import make_column_transformer
+
+    frame, target = people.drop(columns="lab"), risk(people) > 0.5
+    encode = make_column_transformer((OneHotEncoder(categories=[["F", "M"], list(schema["school"].values)]), ["sex", "school"]),
+                                     remainder="passthrough")  # fmt: skip
+    return frame, make_pipeline(encode, LogisticRegression(max_iter=2000)).fit(frame, target)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_partial_dependence_equals_scikit_learn(silent, people, schema, relation):
+    frame, pipeline = fitted_pipeline(people, schema)
+    model = pel.Model(pipeline, trained_on="this data")
+    floats = frame.astype({"age": float, "children": float})
+    for name, values in (
+        ("age", [20, 40, 60, 80]),
+        ("bmi", [15.0, 33.3]),
+        ("sex", ["F", "M"]),
+        ("school", list(schema["school"].values)),
+    ):
+        ours = release(people, schema, pel.PartialDependence(model, name, points=values), relation)
+        theirs = partial_dependence(pipeline, floats, [name], method="brute", kind="average", custom_values={name: values})
+        np.testing.assert_allclose(ours.y, theirs["average"][0], atol=2e-9)
+        assert ours.x == tuple(values)
+
+
+def test_partial_dependence_of_a_forest(silent, people, schema):
+    numeric = people[["age", "children", "bmi"]]
+    forest = RandomForestClassifier(10, max_depth=6, random_state=0).fit(numeric.to_numpy(float), risk(people) > 0.5)
+    model = pel.Model(forest, features=["age", "children", "bmi"], trained_on="this data")
+    ours = release(people, schema, pel.PartialDependence(model, "children"))
+    theirs = partial_dependence(
+        forest, numeric.to_numpy(float), [1], method="brute", kind="average", custom_values={1: np.arange(7.0)}
+    )
+    np.testing.assert_allclose(ours.y, theirs["average"][0], atol=2e-9)
+
+
+def test_several_curves_are_one_release(silent, people, schema, model):
+    together = release(people, schema, pel.PartialDependence(model, ["children", "sex"]))
+    for name in ("children", "sex"):
+        alone = release(people, schema, pel.PartialDependence(model, name))
+        np.testing.assert_allclose(together.curves[name].y, alone.y)
+    assert len(together.certificate.charges) == 1
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_distribution_equals_numpy(silent, people, schema, relation):
+    counts = release(people, schema, pel.Distribution("age", bins=[17, 30, 60, 90]), relation)
+    np.testing.assert_allclose(counts.counts, np.histogram(people["age"], [17, 30, 60, 90])[0])
+    counts = release(people, schema, pel.Distribution("children"), relation)
+    np.testing.assert_allclose(counts.counts, np.bincount(people["children"], minlength=7))
+    counts = release(people, schema, pel.Distribution("lab", bins=5), relation)
+    assert counts.x[-1] == "missing"
+    assert counts.counts[-1] == pytest.approx(people["lab"].isna().sum())
+    assert counts.counts.sum() == pytest.approx(len(people)) and counts.shares.sum() == pytest.approx(1)
+
+
+def brute_force_ale(values, predict, grid, intervals):
+    """Accumulated effects averaged over random tie orders: sort, cut into blocks of equal size, average each block's steps."""
+    n, curves = len(values), []
+    for seed in range(400):
+        order = np.lexsort((np.random.default_rng(seed).random(n), values))
+        borders = np.array([min(n - 1, int(k * n / intervals)) for k in range(intervals + 1)])
+        edges = values[order][borders]
+        at, y = [edges[0]], [0.0]
+        for k in range(intervals):
+            if edges[k + 1] > edges[k]:
+                block = order[borders[k] : borders[k + 1]] if k < intervals - 1 else order[borders[k] :]
+                y.append(y[-1] + np.mean(predict(block, edges[k + 1]) - predict(block, edges[k])))
+                at.append(edges[k + 1])
+        curves.append(np.interp(grid, at, y))
+    return np.mean(curves, axis=0)
+
+
+def test_accumulated_effects_equal_the_average_over_tie_orders(silent, schema, model):
+    people = make_people(1200, 5)
+    ours = release(people, schema, pel.AccumulatedEffects(model, "age", intervals=11), budget=pel.Budget(epsilon=1000.0))
+    predict = lambda rows, value: risk(people.iloc[rows].assign(age=value)).to_numpy()  # noqa: E731
+    grid = np.arange(17, 91)
+    expected = brute_force_ale(people["age"].to_numpy(), predict, grid, 11)
+    assert ours.clip == 1.0 or ours.clip >= 0.05
+    got = np.interp(grid, ours.x, ours.y)
+    assert np.abs((got - got[0]) - (expected - expected[0])).max() < 0.006
+    assert abs(np.interp(people["age"], ours.x, ours.y).mean()) < 1e-6
+
+
+def test_accumulated_effects_of_categories(silent, people, schema, model):
+    ours = release(people, schema, pel.AccumulatedEffects(model, "school"), budget=pel.Budget(epsilon=1000.0))
+    levels = list(schema["school"].values)
+    steps = []
+    for here, there in zip(levels[:-1], levels[1:]):
+        who = people[people["school"] == here]
+        steps.append((risk(who.assign(school=there)) - risk(who)).mean())
+    np.testing.assert_allclose(np.diff(ours.y), steps, atol=2e-4)
+    assert ours.x == tuple(levels) and len(ours.counts) == 3 and ours.categorical
+    np.testing.assert_allclose(ours.counts, people["school"].value_counts()[levels[:-1]], atol=1e-6)
+
+
+def test_a_linear_model_has_a_linear_effect(silent, schema):
+    """On a linear model the accumulated effect is the line itself, whatever the distribution."""
+    rng = np.random.default_rng(0)
+    people = make_people(4000).assign(bmi=rng.exponential(6, 4000) + 10)
+    model = pel.Model(lambda d: (d["bmi"] - 10) / 100, output=(0, 1), features=["bmi"], trained_on="other data")
+    ours = release(people, schema, pel.AccumulatedEffects(model, "bmi"), budget=pel.Budget(epsilon=1000.0))
+    slopes = np.diff(ours.y) / np.diff(ours.x)
+    inner = slopes[: int(0.8 * len(slopes))]
+    np.testing.assert_allclose(inner, 0.01, rtol=0.02)
+
+
+def test_people_count_once_in_every_explainer(silent, schema, model):
+    """Repeating everybody's row under an id column changes nothing."""
+    people = make_people(200).assign(id=np.arange(200))
+    repeated = pd.concat([people] * 3, ignore_index=True)
+    for explainer in (pel.PartialDependence(model, "age"), pel.Distribution("school"), pel.AccumulatedEffects(model, "school")):
+        once = release(people, schema, explainer)
+        thrice = release(repeated, schema, explainer, unit=pel.Unit("id", max_rows=3))
+        np.testing.assert_allclose(once.interval()[0], thrice.interval()[0], atol=1e-6)
+
+
+def test_smoothing_is_off_by_default_and_says_so_when_on(seeded, people, schema, model):
+    plain = release(people, schema, pel.PartialDependence(model, "age"), budget=pel.Budget(epsilon=0.05))
+    smooth = release(people, schema, pel.PartialDependence(model, "age", smooth=2), budget=pel.Budget(epsilon=0.05))
+    assert not plain.smoothed and smooth.smoothed
+    assert np.abs(np.diff(smooth.y)).mean() < np.abs(np.diff(plain.y)).mean()
+
+
+@pytest.mark.parametrize(
+    ("explainer", "words"),
+    [
+        (lambda m: pel.PartialDependence(m, "agee"), "does not use 'agee'"),
+        (lambda m: pel.PartialDependence(m, []), "column name"),
+        (lambda m: pel.PartialDependence(m, ["age", "age"]), "named twice"),
+        (lambda m: pel.PartialDependence(m, "age", points=1), "whole number"),
+        (lambda m: pel.PartialDependence(m, ["age", "bmi"], points=[1, 2]), "single feature"),
+        (lambda m: pel.PartialDependence(m, "sex", points=["F", "Q"]), "not one of the declared"),
+        (lambda m: pel.PartialDependence(m, "age", points=[5]), "outside the declared bounds"),
+        (lambda m: pel.AccumulatedEffects(m, "age", intervals=0), "whole number"),
+        (lambda m: pel.AccumulatedEffects(m, "agee"), "does not use"),
+        (lambda m: pel.Distribution("agee"), "did you mean 'age'"),
+        (lambda m: pel.Distribution("age", bins=[3, 2]), "increase"),
+        (lambda m: pel.Distribution("age", bins=True), "whole number"),
+    ],
+)
+def test_wrong_requests_are_refused_before_anything_is_charged(explainer, words, people, schema, model):
+    session = pel.Session(people, schema, budget=BUDGET)
+    with pytest.raises(pel.PellucidError, match=words):
+        session.release(explainer(model), epsilon=1.0)
+    assert session.spent == 0
+
+
+def test_grids_come_from_declarations_alone():
+    wide, real = pel.Number(0, 99_999, integer=True), pel.Number(0, 1)
+    points = grids.curve_points(wide, 30_000, 1.0)
+    assert points[0] == 0 and points[-1] == 99_999 and np.all(np.diff(points) > 0) and np.all(points == np.rint(points))
+    assert len(grids.curve_points(real, 30_000, 0.1)) < len(grids.curve_points(real, 30_000, 10.0)) <= 65
+    assert len(grids.curve_points(pel.Category(list("abc")), 10, 0.1)) == 3
+    assert len(grids.edge_candidates(wide)) <= 257 and len(grids.edge_candidates(pel.Number(0, 9, integer=True))) == 10
+    np.testing.assert_array_equal(
+        grids.nearest(np.array([0.0, 1.0, 4.0]), np.array([-5, 0.4, 0.6, 2.4, 99, np.nan])), [0, 0, 1, 1, 2, -1]
+    )
+
+
+def test_plans_divide_records_fairly():
+    """Claim: ale-ties. Shares of a value add up to at most one, over at most two intervals."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        counts = np.maximum(rng.exponential(10, rng.integers(2, 60)) * (rng.random() < 0.8) - rng.exponential(5), 0)
+        counts[rng.integers(len(counts))] += rng.choice([1, 1000])
+        plan = accumulate.plan_ranks(counts, int(rng.choice([3, 11, 33])))
+        assert (plan.share.sum(axis=0) <= 1 + 1e-9).all() and ((plan.share > 0).sum(axis=0) <= 2).all()
+        assert (plan.upper > plan.lower).all() and (plan.mass >= 1).all()
+        np.testing.assert_array_equal(plan.upper[:-1], plan.lower[1:])
