@@ -1,6 +1,6 @@
 """Does the ledger hold? Processes race for one budget, are killed at random moments, and durable charges are timed.
 
-    python benchmarks/ledger_race.py
+python benchmarks/ledger_race.py
 """
 
 from __future__ import annotations

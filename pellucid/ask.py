@@ -12,7 +12,7 @@ from .bounds import UNITS, Bound, Box, Cells
 from .engine import Engine
 from .errors import PlanError
 from .mechanisms import Mechanism, NoiseLaw, Spend, add_noise, calibrate, calibrate_choice, choose
-from .query import Choice, Joint, Sum, parts_of, relative_scales, sensitivity
+from .query import Choice, Joint, Sum, changes, parts_of, relative_scales, sensitivity
 from .schema import Relation, Schema, Unit
 
 
@@ -159,11 +159,9 @@ class Ask:
         """Noisy totals: exact integers plus one calibrated draw."""
         spend = self._open(stage)
         mechanism = self.public.mechanism(query, self.stages[stage])
-        exceeds_charge = mechanism.cost > spend.amount
-        if exceeds_charge:
+        if mechanism.cost > spend.amount:
             raise AssertionError("calibration would cost more than the stage was charged")
         parts = parts_of(query)
-        over = {type(p.over).__name__.lower() for p in parts}
         self.charges.append(
             Charge(
                 stage,
@@ -172,17 +170,34 @@ class Ask:
                 ],
                 spend.amount,
                 mechanism.norm,
-                f"{mechanism.sensitivity / UNITS:.6g} × 2^30 grid units, over {' and '.join(sorted(over))}",
-                f"scale {float(mechanism.scale) / UNITS:.6g} × 2^30 grid units, {mechanism.size} coordinates",
+                f"{mechanism.sensitivity / UNITS:.6g} × 2^30 grid units ({self._changes_text(parts)})",
+                f"scale {float(mechanism.scale) / UNITS:.6g} × 2^30 grid units over {mechanism.size} coordinates; 2^30 units are "
+                + "; ".join(dict.fromkeys(p.bound.scale_text for p in parts)),
                 "; ".join(p.bound.text for p in parts),
                 all(p.bound.enforced for p in parts),
                 tuple(
-                    dict.fromkeys([p.bound.claim for p in parts] + [c for p in parts for c in _claims_of(p)] + [mechanism.claim])
+                    dict.fromkeys(
+                        [c for p in parts for c in (p.bound.claim, *_claims_of(p))] + self._unit_claims() + [mechanism.claim]
+                    )
                 ),
             )
         )
         noisy = add_noise(self.engine.totals(query), mechanism)
         return Answer(tuple(noisy), tuple(p.bound for p in parts), mechanism.law, self.public.rows)
+
+    def _changes_text(self, parts: tuple[Sum, ...]) -> str:
+        """How many contributions one unit touches, in words."""
+        said = []
+        for over in dict.fromkeys(p.over for p in parts):
+            added, replaced = changes(over, self.public.relation)
+            told = [f"{added} added" if added else "", f"{replaced} replaced" if replaced else ""]
+            said.append(f"{type(over).__name__.lower()}: {' and '.join(filter(None, told))}")
+        k = self.public.unit.rows_per_unit
+        return (f"{k} rows × " if k > 1 else "") + "; ".join(said)
+
+    def _unit_claims(self) -> list[str]:
+        unit = self.public.unit
+        return ["person-average"] if unit.column else ["group-rows"] if unit.max_rows > 1 else []
 
     def choose(self, stage: str, choice: Choice) -> list[int]:
         """A private choice: positions of the chosen candidates, best first."""
@@ -205,7 +220,7 @@ class Ask:
                 f"exponent {float(how.rate * units):.6g} per record",
                 bound.text,
                 False,
-                (bound.claim, choice.score.claim, how.claim),
+                (bound.claim, choice.score.claim, *self._unit_claims(), how.claim),
             )
         )
         return choose(choice.score.of(self.engine.totals(choice.of)), how)

@@ -54,6 +54,11 @@ class Bound(ABC):
     def text(self) -> str:
         """The set in words, for the certificate."""
 
+    @property
+    @abstractmethod
+    def scale_text(self) -> str:
+        """What 2^30 grid units are worth in the user's units, for the certificate."""
+
 
 def _round(values: np.ndarray, unit: float) -> np.ndarray:
     """Nearest grid point, saturated far outside every set so that infinities and NaN become integers."""
@@ -134,6 +139,10 @@ class Box(Bound):
     @property
     def text(self) -> str:
         return f"{self.length} values clipped to [{self.lo:g}, {self.hi:g}]" + (", and a count of records" if self.count else "")
+
+    @property
+    def scale_text(self) -> str:
+        return f"{self.unit * UNITS:g} in a sum of values" + (" and 1 in the count" if self.count else "")
 
 
 @dataclass(frozen=True)
@@ -220,6 +229,11 @@ class Cells(Bound):
         beside = " and a count" if self.counts else ""
         return f"values of at most {self.value:g} in absolute sum{beside}, divided over {self.cells} cells"
 
+    @property
+    def scale_text(self) -> str:
+        count = f"{UNITS / self.counts:g} in a count" if self.counts else ""
+        return " and ".join(filter(None, [f"{self.value:g} in a sum of values" if self.value is not None else "", count]))
+
 
 def _within(shares: np.ndarray, limit: np.ndarray) -> np.ndarray:
     """Keep the non-negative shares of each row, in order, as long as they fit under the row's limit."""
@@ -273,6 +287,10 @@ class Ball(Bound):
     @property
     def text(self) -> str:
         return f"a vector of {self.length} values shrunk into a ball of radius {self.radius:g}"
+
+    @property
+    def scale_text(self) -> str:
+        return f"{self.unit * UNITS:g} in a sum of values"
 
 
 @dataclass(frozen=True)
@@ -335,6 +353,10 @@ class Gram(Bound):
     @property
     def text(self) -> str:
         return f"products of a row of {self.length} values shrunk into a ball of radius {self.radius:g}"
+
+    @property
+    def scale_text(self) -> str:
+        return f"{self.unit * UNITS:g} in a sum of products"
 
 
 def _ceil_sqrt(value: int) -> int:

@@ -54,7 +54,8 @@ class Certificate:
     def from_dict(cls, content: dict[str, Any]) -> Certificate:
         sequences = {"conditions", "assumptions", "charges", "references"}
         known = {f.name for f in fields(cls)}
-        return cls(**{k: tuple(v) if k in sequences else v for k, v in content.items() if k in known})
+        values: dict[str, Any] = {k: tuple(v) if k in sequences else v for k, v in content.items() if k in known}
+        return cls(**values)
 
     def _lines(self) -> list[tuple[str, list[str]]]:
         guarantee = f"ε = {self.epsilon:.6g}" + (
@@ -103,7 +104,8 @@ class Certificate:
             lines += [f"    {item}" for item in items]
         return "\n".join(lines)
 
-    __str__ = text.fget  # type: ignore[assignment]
+    def __str__(self) -> str:
+        return self.text
 
     @property
     def html(self) -> str:

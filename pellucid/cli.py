@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from .errors import PellucidError
@@ -31,7 +32,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program t
 
 
 def _console() -> Console:
-    return Console(soft_wrap=True)
+    return Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 
 
 @app.command()
@@ -128,15 +129,15 @@ def ledger_show(
     for a in accounts:
         mark = "" if a.bounded else "  [red]NOT BOUNDED: something not private was released[/]"
         console.print(
-            f"[bold]{a.name}[/]: {a.currency} spent {a.spent / SCALE:.6g} of {a.budget / SCALE:.6g}, left {a.remaining / SCALE:.6g}; "
-            f"{a.relation}; unit: {a.unit}{mark}",
+            f"[bold]{escape(a.name)}[/]: {a.currency} spent {a.spent / SCALE:.6g} of {a.budget / SCALE:.6g}, "
+            f"left {a.remaining / SCALE:.6g}; {a.relation}; unit: {escape(a.unit)}{mark}",
             highlight=False,
         )
     table = Table("no.", "day", "account", "what", "amount", "by", "purpose", "hash", box=None, header_style="bold")
     for e in entries:
-        table.add_row(
-            str(e.seq), e.day, e.account, _what(e), f"{e.amount / SCALE:.6g}" if e.amount else "", e.by, e.purpose, e.hash[:12]
-        )
+        amount = f"{e.amount / SCALE:.6g}" if e.amount else ""
+        cells = (str(e.seq), e.day, e.account, _what(e), amount, e.by, e.purpose, e.hash[:12])
+        table.add_row(*(escape(cell) for cell in cells))
     console.print(table)
 
 

@@ -81,7 +81,7 @@ def run(folder: Path, console: Console) -> None:
     console.print("[bold]4. Three releases, each paid for before a row is read[/]")
     wanted: list[tuple[str, Any, float]] = [
         ("Predicted visits by chronic conditions", curve, 1.0),
-        ("Effect of coinsurance on predicted visits", pel.AccumulatedEffects(model, "lncoins"), 2.0),
+        ("Accumulated effect of chronic conditions", pel.AccumulatedEffects(model, "disea"), 2.0),
         ("Distribution of chronic conditions", pel.Distribution("disea", bins=15), 0.5),
     ]
     released = []

@@ -32,7 +32,10 @@ class Engine:
         self.table: Table = open_table(data)
         self.schema, self.relation, self.unit, self.batch_rows = schema, relation, unit, batch_rows
         check_types(self.table, schema, unit.column)
-        self.person, self.parts = _people(self.table, unit) if unit.column else (None, None)
+        self.person: np.ndarray | None = None
+        self.parts: np.ndarray | None = None
+        if unit.column:
+            self.person, self.parts = _people(self.table, unit)
 
     @property
     def units(self) -> int:

@@ -9,6 +9,7 @@ assumption. A row on which the model fails takes the middle of the range, alone 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import pickle
 from collections.abc import Callable, Sequence
@@ -187,7 +188,7 @@ class ReadyModel:
             if feature.numeric:
                 return np.asarray(feature.values)[codes]
             if self.input == "category frame":
-                return pd.Categorical.from_codes(codes, list(feature.values), ordered=feature.ordered)  # type: ignore[arg-type]
+                return pd.Categorical.from_codes(codes, list(feature.values), ordered=feature.ordered)  # type: ignore[call-overload]
             return pd.array([str(v) for v in feature.values], dtype="str").take(codes)
         if feature.integer and self.input != "array" and self.input != "codes" and not np.isnan(positions).any():
             return positions.astype(np.int64)
@@ -299,7 +300,10 @@ def _problem(ready: ReadyModel, columns: Columns) -> str | None:
             return f"it raised {type(error).__name__} on a smaller batch of the same records."
     for what, again in trials:
         if not np.all(np.abs(again - answers) <= TOLERANCE * ready.model.range):
-            return f"its answer for a record changed {what}; a model must be a function of one row (no ranks, batch statistics or state)."
+            return (
+                f"its answer for a record changed {what}; a model must be a function of one row (no ranks, batch statistics "
+                "or state)."
+            )
     return None
 
 
@@ -308,7 +312,7 @@ def _trials(ready: ReadyModel, inputs: Any, size: int) -> list[tuple[str, np.nda
     shuffled = np.empty(size)
     shuffled[order] = ready.raw(inputs.iloc[order] if isinstance(inputs, pd.DataFrame) else inputs[order])
     edges = [0, 1, 2, 5, 21, 150, size]
-    pieces = np.concatenate([ready.raw(_rows(inputs, a, b)) for a, b in zip(edges[:-1], edges[1:])])
+    pieces = np.concatenate([ready.raw(_rows(inputs, a, b)) for a, b in itertools.pairwise(edges)])
     return [
         ("when it was asked twice", ready.raw(inputs)),
         ("with the order of the batch", shuffled),

@@ -72,7 +72,7 @@ def counts(result: Any, ax: Any = None) -> Any:
         places = _categories(ax, result.x) if named else np.asarray(result.x, dtype=float)
         ax.bar(places, result.counts, 0.85, color=BAND)
         ax.errorbar(places, result.counts, yerr=(upper - lower) / 2, fmt="none", ecolor=INK, capsize=2)
-    return _finish(ax, result, "people")
+    return _finish(ax, result, "count")
 
 
 def several(result: Any, ax: Any = None) -> Any:

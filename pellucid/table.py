@@ -125,7 +125,7 @@ def _to_arrow(column: Any) -> pa.Array:
     typed = getattr(column, "dtype", None)
     if isinstance(column, np.ndarray) and column.ndim != 1:
         raise DataError("a column of the table has more than one dimension; give one-dimensional columns.")
-    if (typed is not None and typed != object) or isinstance(column, pa.Array | pa.ChunkedArray):
+    if (typed is not None and not pd.api.types.is_object_dtype(typed)) or isinstance(column, pa.Array | pa.ChunkedArray):
         try:
             return pa.array(column, from_pandas=True) if not isinstance(column, pa.Array | pa.ChunkedArray) else column
         except Exception:

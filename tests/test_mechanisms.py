@@ -112,7 +112,7 @@ def test_k_norm_matches_the_counted_law(size, ratio):
 
 def test_k_norm_is_private_on_the_lattice():
     """Claim: k-norm-lattice. The log ratio of probabilities of shifted points is at most ε, and reaches it."""
-    size, sensitivity, epsilon = 2, 3, 0.7
+    sensitivity, epsilon = 3, 0.7
     reach = 60
     law = lambda z: math.exp(-epsilon / sensitivity * max(abs(v) for v in z))  # noqa: E731
     points = [(a, b) for a in range(-reach, reach) for b in range(-reach, reach)]

@@ -21,9 +21,19 @@ AGE = pel.Number(0, 10, integer=True, missing=7)
 SEX = pel.Category(["F", "M", "X"], missing="X", unknown="M")
 
 CELLS = st.one_of(
-    st.none(), st.integers(-(10**30), 10**30), st.floats(allow_nan=True), st.text(max_size=5), st.booleans(), st.binary(max_size=3),
-    st.just(pd.NA), st.just(pd.NaT), st.dates(), st.decimals(allow_nan=True), st.lists(st.integers(), max_size=2), st.complex_numbers(),
-)  # fmt: skip
+    st.none(),
+    st.integers(-(10**30), 10**30),
+    st.floats(allow_nan=True),
+    st.text(max_size=5),
+    st.booleans(),
+    st.binary(max_size=3),
+    st.just(pd.NA),
+    st.just(pd.NaT),
+    st.dates(),
+    st.decimals(allow_nan=True),
+    st.lists(st.integers(), max_size=2),
+    st.complex_numbers(),
+)
 
 
 @pytest.mark.parametrize(

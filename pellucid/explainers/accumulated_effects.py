@@ -117,7 +117,7 @@ class AccumulatedEffects(Explainer):
 
     private_grid = True
     references = (
-        "D. W. Apley, J. Zhu, Visualizing the effects of predictor variables in black box supervised learning models, JRSS B 82 (2020).",
+        "D. W. Apley, J. Zhu, Visualizing the effects of predictor variables in black box supervised learning models, 2020.",
         "Tailoring Differential Privacy to Any Explainer: DP accumulated local effects.",
         "R. McKenna, D. Sheldon, Permute-and-flip: a new mechanism for differentially private selection, NeurIPS 2020.",
     )

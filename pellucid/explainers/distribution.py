@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -64,7 +65,7 @@ class Distribution(Explainer):
             whole_number("bins", self.bins, 1, 10_000)
         else:
             edges = tuple(float(e) for e in self.bins)
-            if len(edges) < 2 or any(not a < b for a, b in zip(edges[:-1], edges[1:])):
+            if len(edges) < 2 or any(not a < b for a, b in itertools.pairwise(edges)):
                 raise PlanError(f"bins={list(edges)!r}: edges must increase, and there must be at least two.")
             object.__setattr__(self, "bins", edges)
 
@@ -85,7 +86,7 @@ class Distribution(Explainer):
             return Bins(feature, self.bins)
         if self.bins is None and every_value(feature, 64) is not None:
             return Bins(feature)
-        count = self.bins or 20
+        count = self.bins if isinstance(self.bins, int) else 20
         if feature.integer:
             # Whole integers per bin, the last bin taking what is left over.
             width = max(1, -(-int(feature.levels or 1) // count))

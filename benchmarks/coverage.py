@@ -1,0 +1,179 @@
+"""Honest error bars: how often 95 % intervals hold the value without noise, over thousands of noise draws on fixed totals.
+
+    python benchmarks/coverage.py
+
+Partial dependence and distributions: every point must be covered 93 to 97 % of the time. Accumulated effects: on average over
+points, against the curve of the same released intervals and the same clip with exact sums and exact counts; how far that
+curve is from the unclipped one is printed beside it. Smoothing is off. People are generated (tests/people.py); Adult's
+age, hours-per-week and marital-status join when the data is there. Plans, maps, calibration and intervals are the
+package's; noise has the same laws but comes from NumPy.
+"""
+
+from __future__ import annotations
+
+import zlib
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from protocol import KeptTotals, arguments, has_data, lookup_session, task  # isort: skip
+from people import make_people, risk
+from sources import Seeded
+
+import pellucid as pel
+from pellucid import accumulate
+from pellucid.ask import Ask
+from pellucid.bounds import Cells
+from pellucid.explainers.accumulated_effects import ClippedSteps
+from pellucid.grids import edge_candidates
+from pellucid.mechanisms import source
+
+LOW, HIGH = 0.93, 0.97
+SCHEMA = {
+    "age": pel.Number(17, 90, integer=True),
+    "children": pel.Number(0, 6, integer=True),
+    "bmi": pel.Number(10, 60),
+    "school": pel.Category(["none", "primary", "secondary", "tertiary"], ordered=True),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    data: str
+    feature: str
+    neighbors: str
+    epsilon: float
+    delta: float
+    kind: str
+
+    @property
+    def label(self) -> str:
+        account = "zCDP" if self.delta else "pure ε"
+        return f"{self.kind:<12} {self.data:<9} {self.feature:<15} {self.neighbors:<10} {account:<6} ε = {self.epsilon:<3g}"
+
+
+def column(case: Case, options) -> tuple[pel.Number | pel.Category, np.ndarray, np.ndarray, np.ndarray]:
+    """(feature, its values in inner form, a grid, the model's answer for every record at every grid value)."""
+    if case.data == "adult":
+        of = task("adult", "anchors", options.shared, options.cache)
+        feature = of.schema[case.feature]
+        values, grid = of.codes[:, of.names.index(case.feature)].astype(float), edge_candidates(feature)
+        return feature, values, grid, of.at(case.feature, grid)
+    people, feature = make_people(20_000, seed=3), SCHEMA[case.feature]
+    words = [feature.label(v) for v in edge_candidates(feature)]
+    if isinstance(feature, pel.Number) and not feature.integer:
+        words = np.linspace(feature.lo, feature.hi, 2001)
+    answers = np.column_stack([risk(people.assign(**{case.feature: word})) for word in words])
+    values = people[case.feature].map(feature.position).to_numpy(float)
+    return feature, values, np.array([feature.position(w) for w in words], dtype=float), answers
+
+
+def coverage(case: Case, options) -> str:
+    source.current = Seeded(zlib.crc32(case.label.encode()))
+    feature, values, grid, answers = column(case, options)
+    budget = pel.Budget(epsilon=case.epsilon, delta=case.delta)
+    session, model = lookup_session(
+        feature, case.feature, values, grid, answers, (0, 1), budget=budget, neighbors=case.neighbors, expected_rows=len(values)
+    )
+    made = {"dependence": pel.PartialDependence, "effects": pel.AccumulatedEffects}
+    explainer = pel.Distribution(case.feature) if case.kind == "distribution" else made[case.kind](model, case.feature)
+    public, stages = session._plan(explainer, budget.price(epsilon=case.epsilon))
+    engine = KeptTotals(session._engine)
+    if case.kind == "effects":
+        return effects(case, explainer, public, stages, engine, options.draws)
+    exact = exact_answer(case, explainer, public, stages, engine)
+    inside = np.zeros(len(exact))
+    for _ in range(options.draws):
+        lower, upper = explainer.run(Ask(engine, public, stages)).interval()
+        inside += (lower <= exact) & (exact <= upper)
+    share = inside / options.draws
+    good = share.min() >= LOW and share.max() <= HIGH
+    return f"{case.label}: {len(exact):3d} points, covered {share.min():.3f} to {share.max():.3f}, mean {share.mean():.3f}  {verdict(good)}"
+
+
+def exact_answer(case: Case, explainer, public, stages, engine) -> np.ndarray:
+    totals = np.array(engine.totals(explainer.query(public)), dtype=float)
+    if case.kind == "distribution":
+        return totals / 2**30
+    rows = len(engine.rows)
+    length = explainer.query(public).bound.length
+    return 0.5 + 0.5 * totals[:length] / 2**30 / rows
+
+
+def effects(case: Case, explainer, public, stages, engine, draws: int) -> str:
+    seen: list[ClippedSteps] = []
+
+    class Watched(Ask):
+        """Keeps the released plan and clip of a run."""
+
+        def total(self, stage, query):
+            if stage == "steps":
+                seen.append(query.sums[0].map)
+            return super().total(stage, query)
+
+    counts = np.array(engine.totals(explainer.places_query(public)), dtype=float) / 2**30
+    shares, biases, spans = [], [], []
+    for _ in range(draws):
+        curve = explainer.run(Watched(engine, public, stages))
+        step, (lower, upper) = seen.pop(), curve.interval()
+        wanted = same_plan(step, counts, engine, step.clip)
+        shares.append(((lower <= wanted) & (wanted <= upper)).mean())
+        if len(biases) < 200:
+            free = same_plan(step, counts, engine, 2 * step.model.range)
+            biases.append(np.abs(wanted - free).max())
+            spans.append(((upper - lower) / 2).mean())
+    share, bias = float(np.mean(shares)), float(np.mean(biases))
+    return (
+        f"{case.label}: covered {share:.3f} on average over points  {verdict(LOW <= share <= HIGH)}; clipping moves the curve by at most "
+        f"{bias:.5f}, {bias / np.mean(spans):.2f} of a half-width"
+    )
+
+
+def same_plan(step: ClippedSteps, counts: np.ndarray, engine, clip: float) -> np.ndarray:
+    """The curve of released intervals without noise: exact sums, exact counts."""
+    step = replace(step, clip=clip)
+    bound = Cells(len(step.plan.mass), value=clip, count_weight=0)
+    sums = np.array(bound.totals(step(engine.rows)), dtype=float) * bound.unit
+    mass = step.plan.share @ counts[: step.plan.share.shape[1]]
+    weights = accumulate.centring_weights(step.plan, counts[: len(step.grid)], step.grid)
+    return accumulate.curve(accumulate.mean_effects(sums, np.maximum(mass, 1e-9), step.model.range), weights)
+
+
+def verdict(good: bool) -> str:
+    return "ok" if good else "OUTSIDE 93-97 %"
+
+
+def cases(real: bool) -> list[Case]:
+    listed = []
+    tables = [("generated", ("age", "bmi", "school"))] + [("adult", ("age", "hours-per-week", "marital-status"))] * real
+    for data, names in tables:
+        for name in names:
+            for delta in (0.0, 1e-6):
+                for neighbors in ("replace", "add-remove"):
+                    listed.append(Case(data, name, neighbors, 1.0, delta, "dependence"))
+                    listed.append(Case(data, name, neighbors, 1.0, delta, "distribution"))
+                    listed.append(Case(data, name, neighbors, 1.0, delta, "effects"))
+                listed.append(Case(data, name, "replace", 5.0, delta, "effects"))
+    return sorted(listed, key=lambda case: ("dependence", "distribution", "effects").index(case.kind))
+
+
+def main() -> int:
+    parser = arguments(__doc__)
+    parser.add_argument("--draws", type=int, default=5000)
+    parser.add_argument("--jobs", type=int, default=1, help="cases measured at the same time")
+    parser.add_argument("--only", help="only cases whose label contains this text")
+    options = parser.parse_args()
+    real = has_data(options.shared)
+    print(f"{options.draws} draws" + ("" if real else f"; no data in {options.shared}: generated people only"))
+    chosen = [case for case in cases(real) if not options.only or options.only in case.label]
+    bad = 0
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for line in pool.map(coverage, chosen, [options] * len(chosen)):
+            print(line, flush=True)
+            bad += "OUTSIDE" in line
+    print(f"{len(chosen) - bad} of {len(chosen)} inside 93 to 97 %")
+    return 0 if not bad else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

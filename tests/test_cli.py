@@ -1,0 +1,235 @@
+"""The command line as a person or a program uses it: helpful, scriptable, and never a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from people import make_people
+
+import pellucid as pel
+from pellucid import cli
+
+MODELS = """
+import numpy as np
+
+def risk(d):
+    return 1 / (1 + np.exp(-0.05 * (d["age"] - 50)))
+
+def ranked(d):
+    return d["age"].rank() / len(d)
+"""
+
+RANKED = {"load": "models.py:ranked", "output": [0, 1], "features": ["age"], "trained_on": "other data"}
+
+
+@pytest.fixture
+def study(tmp_path):
+    make_people(2000).to_parquet(tmp_path / "people.parquet")
+    (tmp_path / "models.py").write_text(MODELS)
+    content = {
+        "name": "ward-7",
+        "data": "people.parquet",
+        "features": {
+            "age": {"number": [17, 90], "integer": True, "source": "form 12"},
+            "sex": {"category": ["F", "M"]},
+        },
+        "budget": {"epsilon": 2.0},
+        "ledger": "study.db",
+        "models": {"risk": {"load": "models.py:risk", "output": [0, 1], "features": ["age"], "trained_on": "other data"}},
+        "releases": [
+            {"explain": "PartialDependence", "model": "risk", "feature": "age", "share": 0.25},
+            {"explain": "AccumulatedEffects", "model": "risk", "feature": "age", "epsilon": 0.5},
+            {"explain": "Distribution", "feature": "sex", "epsilon": 0.25, "title": "Women and men"},
+        ],
+    }
+    path = tmp_path / "study.yaml"
+
+    def write(**changes):
+        path.write_text(yaml.safe_dump({k: v for k, v in (content | changes).items() if v is not None}))
+        return path
+
+    write.content = content
+    write()
+    return write
+
+
+def run(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["pellucid", *map(str, arguments)])
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as stop:
+        code = stop.code or 0
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return code, out, err
+
+
+def test_a_study_from_end_to_end(study, tmp_path, monkeypatch, capsys):
+    path = study()
+    code, out, _ = run(monkeypatch, capsys, "preview", path)
+    assert code == 0 and "95 %" in out and "left on the account: ε = 2" in out
+    code, out, _ = run(monkeypatch, capsys, "explain", path, "--by", "Ada", "--purpose", "board meeting")
+    assert code == 0 and "left ε = 0.75" in out
+    results = tmp_path / "results"
+    assert {"report.html", "women-and-men.json", "women-and-men.png"} <= set(os.listdir(results))
+    page = (results / "report.html").read_text()
+    assert "Women and men" in page and "PROVED" in page and "http" not in page
+    assert isinstance(pel.load(results / "women-and-men.json").counts, np.ndarray)
+    code, out, _ = run(monkeypatch, capsys, "explain", path, "--json", "--no-pictures")
+    assert code == 0 and [r["title"] for r in json.loads(out)][2] == "Women and men"
+    code, out, _ = run(monkeypatch, capsys, "ledger", "show", tmp_path / "study.db")
+    assert code == 0 and "Ada" in out and "board meeting" in out and "PartialDependence" in out and "left 0.75" in out
+    code, out, _ = run(monkeypatch, capsys, "ledger", "show", tmp_path / "study.db", "--account", "ward-7", "--json")
+    assert json.loads(out)["accounts"][0]["remaining"] == pytest.approx(0.75)
+    code, out, _ = run(monkeypatch, capsys, "ledger", "verify", tmp_path / "study.db")
+    assert code == 0 and "7 entries verify" in out
+
+
+def test_a_study_that_cannot_be_paid_charges_nothing(study, tmp_path, monkeypatch, capsys):
+    releases = [
+        {"explain": "Distribution", "feature": "sex", "epsilon": 1.5},
+        {"explain": "Distribution", "feature": "age", "epsilon": 1.0},
+    ]
+    code, _, err = run(monkeypatch, capsys, "explain", study(releases=releases))
+    assert code == 1 and "would stop at '02 Distribution age'" in err and "Nothing was charged" in err
+    assert pel.Ledger(tmp_path / "study.db").account("ward-7").spent == 0
+
+
+def test_budgets_are_raised_in_the_open(study, tmp_path, monkeypatch, capsys):
+    run(monkeypatch, capsys, "preview", study())
+    db = tmp_path / "study.db"
+    code, out, _ = run(
+        monkeypatch, capsys, "ledger", "raise", db, "ward-7", "--epsilon", 3, "--by", "Board", "--purpose", "second year"
+    )
+    assert code == 0 and "is now epsilon = 3" in out
+    code, out, _ = run(monkeypatch, capsys, "preview", study(), "--json")
+    assert code == 0 and all(p["affordable"] for p in json.loads(out))
+    code, _, err = run(monkeypatch, capsys, "ledger", "raise", db, "ward-7", "--epsilon", 1, "--by", "x", "--purpose", "y")
+    assert code == 1 and err.startswith("error:")
+    code, _, err = run(monkeypatch, capsys, "ledger", "raise", db, "ward-9", "--epsilon", 9, "--by", "x", "--purpose", "y")
+    assert code == 1 and "ward-7" in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"budget": None}, "'budget:' is missing"),
+        ({"budget": {"epsilon": -1}}, "positive"),
+        ({"budget": {"epsilon": 1, "delta": 2}}, "below 1"),
+        ({"budgett": 1}, "did you mean 'budget'"),
+        ({"data": "nothing.parquet"}, "does not exist"),
+        ({"features": {"age": {"number": [90, 17]}}}, "column 'age'.*swap"),
+        ({"features": {"age": {"numbr": [1, 2]}}}, "give either 'number"),
+        ({"features": {"age": {"number": [17, 90], "lo": 1}}}, "'lo' is not known"),
+        ({"features": {"age": {"number": [17, 90]}, "height": {"number": [0, 3]}}}, "no column 'height'"),
+        ({"neighbors": "swap"}, "add-remove"),
+        ({"unit": {"column": "nobody", "max_rows": 2}}, "no column 'nobody'"),
+        ({"unit": {"max_rows": 0}}, "whole number"),
+        ({"releases": []}, "at least one"),
+        ({"releases": [{"explain": "PartialDependance", "feature": "age", "share": 1}]}, "did you mean 'PartialDependence'"),
+        ({"releases": [{"explain": "PartialDependence", "model": "rsk", "feature": "age", "share": 1}]}, "did you mean 'risk'"),
+        ({"releases": [{"explain": "PartialDependence", "model": "risk", "feature": "age"}]}, "exactly one"),
+        ({"releases": [{"explain": "PartialDependence", "feature": "age", "share": 1}]}, "needs 'model:'"),
+        ({"releases": [{"explain": "PartialDependence", "model": "risk", "share": 1}]}, "needs feature"),
+        ({"releases": [{"explain": "PartialDependence", "model": "risk", "feature": "agee", "share": 1}]}, "does not use 'agee'"),
+        ({"releases": [{"explain": "Distribution", "feature": "agee", "share": 1}]}, "did you mean 'age'"),
+        ({"releases": [{"explain": "Distribution", "feature": "age", "epsilon": 0}]}, "positive"),
+        ({"models": {"risk": {"load": "models.py:nope", "trained_on": "other data"}}}, "could not be loaded"),
+        ({"models": {"risk": {"load": "risk", "trained_on": "other data"}}}, "needs the form"),
+        ({"models": {"risk": {"load": "models.py:risk", "output": [0, 1]}}}, "trained_on"),
+        ({"models": {"risk": RANKED}}, "one row"),
+    ],
+)  # fmt: skip
+def test_wrong_studies_are_one_line_with_the_fix(study, monkeypatch, capsys, changes, words):
+    import re
+
+    content = dict(study.content)
+    path = study(**changes) if "budget" not in changes or changes["budget"] else study()
+    if changes.get("budget", 1) is None:
+        path.write_text(yaml.safe_dump({k: v for k, v in content.items() if k != "budget"}))
+    code, _, err = run(monkeypatch, capsys, "explain", path)
+    assert code == 1 and err.startswith("error: ") and len(err.strip().splitlines()) == 1 and re.search(words, err), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["explain", "nothing.yaml"], 1, "does not exist"),
+        (["ledger", "show", "nothing.db"], 1, "no ledger"),
+        (["explain"], 2, "Missing argument"),
+        (["explian", "x"], 2, "No such command"),
+    ],
+)
+def test_wrong_calls(arguments, code, words, monkeypatch, capsys):
+    got, _, err = run(monkeypatch, capsys, *arguments)
+    assert got == code and words in err
+
+
+def test_damaged_files(study, tmp_path, monkeypatch, capsys):
+    path = study()
+    path.write_text("name: [unclosed\nbudget: {")
+    assert "not valid YAML" in run(monkeypatch, capsys, "explain", path)[2]
+    (tmp_path / "study.db").write_bytes(b"not a ledger at all" * 50)
+    code, _, err = run(monkeypatch, capsys, "explain", study())
+    assert code == 1 and "ledger" in err
+    assert (tmp_path / "study.db").read_bytes() == b"not a ledger at all" * 50, "nothing is lost"
+    target = tmp_path / "blocked"
+    target.write_text("a file, not a folder")
+    code, _, err = run(monkeypatch, capsys, "explain", study(ledger="other.db"), "--output", target / "inside")
+    assert code == 1 and "Nothing was charged" in err
+
+
+def test_an_unexpected_error_does_not_quote_data(study, monkeypatch, capsys):
+    def broken(path):
+        raise RuntimeError("cell 'Mrs Robinson'")
+
+    monkeypatch.setattr("pellucid.study.Study.load", broken)
+    code, _, err = run(monkeypatch, capsys, "explain", study())
+    assert code == 3 and "RuntimeError" in err and "Robinson" not in err
+
+
+def test_models_from_files_and_modules(study, tmp_path, monkeypatch, capsys):
+    import joblib
+    from sklearn.linear_model import LogisticRegression
+
+    people = make_people(500)
+    joblib.dump(LogisticRegression().fit(people[["age"]], people["age"] > 50), tmp_path / "fitted.joblib")
+    models = {"risk": {"load": "fitted.joblib", "trained_on": {"epsilon": 1.0, "delta": 1e-6}}}
+    assert run(monkeypatch, capsys, "preview", study(models=models))[0] == 0
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "study_module.py").write_text(MODELS)
+    models = {"risk": {"load": "study_module:risk", "output": [0, 1], "features": ["age"], "trained_on": "other data"}}
+    assert run(monkeypatch, capsys, "preview", study(models=models))[0] == 0
+
+
+@pytest.mark.parametrize("module", [["-m", "pellucid"], ["-c", "from pellucid.cli import main; main()"]])
+def test_as_a_process(module):
+    done = subprocess.run([sys.executable, *module, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and all(word in done.stdout for word in ("demo", "explain", "preview", "ledger"))
+
+
+def test_the_demo(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("statsmodels")
+    code, out, err = run(monkeypatch, capsys, "demo", "--output", tmp_path / "demo")
+    assert code == 0, err
+    assert "CONDITIONAL" in out and "the ledger verifies: True" in out and (tmp_path / "demo" / "report.html").exists()
+    before = pel.Ledger(tmp_path / "demo" / "demo.db").account("rand-hie").spent
+    assert run(monkeypatch, capsys, "demo", "--output", tmp_path / "demo")[0] == 0
+    assert pel.Ledger(tmp_path / "demo" / "demo.db").account("rand-hie").spent == before, "a second run is free"
+
+
+def test_reports_escape_what_users_write(tmp_path):
+    from pellucid import report
+
+    schema = pel.Schema({"<b>": pel.Category(["<script>", "b"])})
+    session = pel.Session(pd.DataFrame({"<b>": ["b"] * 50}), schema, budget=pel.Budget(1.0), name="<i>")
+    page = report.page(
+        [("<u>", session.release(pel.Distribution("<b>"), epsilon=1.0, by="<script>alert(1)</script>"))], "<title>"
+    )
+    assert "<script>" not in page and "<u>" not in page and "<b>" not in page

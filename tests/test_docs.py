@@ -1,0 +1,44 @@
+"""What the documents show runs, and what they link to exists."""
+
+import re
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_in_documents_runs(page, capsys):
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+        exec(compile(code, page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_example_study_runs(tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(
+        ROOT / "examples" / "study", tmp_path / "study", ignore=shutil.ignore_patterns("*.parquet", "*.db", "results")
+    )
+    runpy.run_path(str(folder / "make_people.py"))
+    from pellucid import cli
+
+    monkeypatch.setattr(sys, "argv", ["pellucid", "explain", str(folder / "study.yaml")])
+    cli.main()
+    assert (folder / "results" / "report.html").exists()
+
+
+def test_no_data_and_no_machine_in_the_repository():
+    for path in ROOT.rglob("*"):
+        inside = path.relative_to(ROOT).parts
+        hidden = any(part.startswith(".") or part in ("demo-output", "__pycache__", "results") for part in inside)
+        if path.is_file() and not hidden and path.suffix in (".py", ".md", ".toml", ".yaml", ".yml"):
+            assert not re.search(r"(?<![\w.])/(?:work|tmp|root|home)/\w", path.read_text(encoding="utf-8")), path

@@ -1,0 +1,80 @@
+"""Schemas: declared once, saved and loaded unchanged, and clear about what is wrong."""
+
+import math
+
+import numpy as np
+import pytest
+
+import pellucid as pel
+
+
+def test_round_trip(tmp_path, schema):
+    for name in ("schema.yaml", "schema.json", "schema.yml"):
+        schema.save(tmp_path / name)
+        again = pel.Schema.load(tmp_path / name)
+        assert again == schema and list(again) == list(schema) and again["age"].source == "form 12"
+        assert math.isnan(again["lab"].missing) and again["school"].ordered and again["smoker"].values == (False, True)
+    with pytest.raises(pel.SchemaError, match="saved as"):
+        schema.save(tmp_path / "schema.txt")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: pel.Number(5, 5), "below the upper"),
+        (lambda: pel.Number(9, 1), "swap"),
+        (lambda: pel.Number(0, float("inf")), "not finite"),
+        (lambda: pel.Number(0, "many"), "not a number"),
+        (lambda: pel.Number(0.5, 3, integer=True), "must be integers"),
+        (lambda: pel.Number(0, 1, missing=7), "outside"),
+        (lambda: pel.Category([]), "at least one"),
+        (lambda: pel.Category("FM"), "as a list"),
+        (lambda: pel.Category(["a", "a"]), "twice"),
+        (lambda: pel.Category([1, True]), "twice"),
+        (lambda: pel.Category([None, "a"]), "None and NaN"),
+        (lambda: pel.Category([(1,), "a"]), "text, numbers"),
+        (lambda: pel.Category(["a"], missing="b"), "not one of the declared"),
+        (lambda: pel.Category(["a"], unknown="b"), "not one of the declared"),
+        (lambda: pel.Schema({}), "at least one column"),
+        (lambda: pel.Schema({"a": 3}), "pel.Number"),
+        (lambda: pel.Schema({1: pel.Number(0, 1)}), "not a column name"),
+        (lambda: pel.Unit(3), "id column"),
+        (lambda: pel.Unit("id", max_rows=0), "whole number"),
+        (lambda: pel.Unit("id", max_rows=True), "whole number"),
+        (lambda: pel.Schema.from_dict({"columns": {}}), "features"),
+        (lambda: pel.Schema.from_dict({"features": {"a": {"number": [1]}}}), "two bounds"),
+        (lambda: pel.Schema.load("nothing.yaml"), "does not exist"),
+        (lambda: pel.Schema({"age": pel.Number(0, 1)})["agge"], "did you mean 'age'"),
+    ],
+)
+def test_wrong_declarations(make, words):
+    with pytest.raises(pel.SchemaError, match=words):
+        make()
+
+
+def test_broken_files(tmp_path):
+    for name, text, words in (
+        ("a.json", "{", "line 1 is not valid JSON"),
+        ("a.yaml", "a: [", "not valid YAML"),
+        ("b.yaml", "3", "features"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(pel.SchemaError, match=words):
+            pel.Schema.load(tmp_path / name)
+    (tmp_path / "c.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(pel.SchemaError, match="cannot be read as text"):
+        pel.Schema.load(tmp_path / "c.yaml")
+
+
+def test_public_records_cover_the_domain(schema):
+    records = schema.sample(2000)
+    assert records["age"].min() == 17 and records["age"].max() == 90 and np.all(records["age"] == np.rint(records["age"]))
+    assert np.isnan(records["lab"]).any() and set(records["school"]) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(schema.sample(50)["bmi"], schema.sample(50)["bmi"])
+
+
+def test_positions_and_labels(schema):
+    assert schema["sex"].position("M") == 1 and schema["sex"].label(1) == "M"
+    assert schema["age"].label(33.0) == 33 and isinstance(schema["age"].label(33.0), int)
+    with pytest.raises(pel.SchemaError, match="outside the declared bounds"):
+        schema["age"].position(5)
