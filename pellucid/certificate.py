@@ -58,27 +58,15 @@ class Certificate:
         return cls(**values)
 
     def _lines(self) -> list[tuple[str, list[str]]]:
-        guarantee = f"ε = {self.epsilon:.6g}" + (
-            f", δ = {self.delta:g} (ρ = {self.rho:.6g} zCDP)" if self.rho is not None else ", δ = 0"
-        )
         total = self.total
-        spent = f"ε = {total['epsilon']:.6g}" + (
-            f" at δ = {total['delta']:g} (ρ = {total['rho']:.6g})" if total["rho"] is not None else ""
-        )
+        spent = _amount_words(total["epsilon"], total["delta"], total["rho"])
         budget = f"ε = {total['budget_epsilon']:.6g}" + (f", δ = {total['delta']:g}" if total["rho"] is not None else "")
-        sections = [
+        unbounded = "" if total["bounded"] else "; NOT BOUNDED: something that is not private was released from this account"
+        asked = "".join([f", by {self.by}" if self.by else "", f", for {self.purpose}" if self.purpose else ""])
+        return [
             ("status", [self.status.upper() + ("" if self.private else ": this result carries no guarantee")]),
-            (
-                "guarantee of this release",
-                [f"{guarantee}, for neighbours that {_relation_words(self.relation)}", f"unit: {self.unit}"],
-            ),
-            (
-                "spent on this account so far",
-                [
-                    f"{spent} of {budget}"
-                    + ("" if total["bounded"] else "; NOT BOUNDED: something that is not private was released from this account")
-                ],
-            ),
+            ("guarantee of this release", self._guarantee()),
+            ("spent on this account so far", [f"{spent} of {budget}{unbounded}"]),
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
             ("charges", [_charge_words(c) for c in self.charges]),
             ("where the bounds come from", [f"{name}: {source}" for name, source in self.bounds.items()]),
@@ -86,14 +74,23 @@ class Certificate:
             (
                 "record",
                 [
-                    f"account {self.account!r}, ledger {self.ledger}, entry {self.entry[:16]}…, {self.day}"
-                    + (f", by {self.by}" if self.by else "")
-                    + (f", for {self.purpose}" if self.purpose else ""),
+                    f"account {self.account!r}, ledger {self.ledger}, entry {self.entry[:16]}…, {self.day}{asked}",
                     ", ".join(f"{name} {version}" for name, version in self.versions.items()),
                 ],
             ),
         ]
-        return sections
+
+    def _guarantee(self) -> list[str]:
+        words = "differ in one unit's content" if self.relation == "replace" else "differ by one unit being there or not"
+        lines = [f"{_amount_words(self.epsilon, self.delta, self.rho)}, for neighbours that {words}", f"unit: {self.unit}"]
+        if self.relation == "add-remove":
+            implied = to_replace(self.epsilon, self.delta, self.rho or 0.0)
+            if self.rho is None:
+                said = f"ε = {implied['epsilon']:.6g}"
+            else:
+                said = f"ρ = {implied['rho']:.6g} (ε = {epsilon_of_rho(implied['rho'], self.delta):.6g} at δ = {self.delta:g})"
+            lines.append(f"implies {said} when one unit's content is replaced")
+        return lines
 
     @property
     def text(self) -> str:
@@ -120,8 +117,8 @@ class Certificate:
         return self.html
 
 
-def _relation_words(relation: str) -> str:
-    return "differ in one unit's content" if relation == "replace" else "differ by one unit being there or not"
+def _amount_words(epsilon: float, delta: float, rho: float | None) -> str:
+    return f"ε = {epsilon:.6g}" + (f" at δ = {delta:g} (ρ = {rho:.6g} zCDP)" if rho is not None else ", δ = 0")
 
 
 def _charge_words(charge: dict[str, Any]) -> str:

@@ -70,6 +70,11 @@ class Explanation(ABC):
     def certified(self, certificate: Certificate) -> Explanation:
         return replace(self, certificate=certificate)
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the numbers and the certificate."""
+        numbers = self.to_frame().to_html(index=False, border=0, max_rows=12)
+        return numbers + (self.certificate.html if self.certificate else "")
+
     def cite(self) -> str:
         """The references behind this very release."""
         return "\n".join(self.certificate.references if self.certificate else ())
