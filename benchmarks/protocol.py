@@ -12,17 +12,20 @@ Nothing here is private and nothing is part of the package: references are exact
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import pickle
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 
 import pellucid as pel
+from pellucid.explainers.accumulated_effects import Steps
 from pellucid.query import Joint, Sum, parts_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -206,6 +209,7 @@ class KeptTotals:
     def __init__(self, engine):
         self.rows = engine._whole(tuple(engine.schema))
         self.kept: dict[bytes, list[int]] = {}
+        self.last = None
 
     def totals(self, query: Sum | Joint) -> list[int]:
         return [value for part in parts_of(query) for value in self._sum(part)]
@@ -215,6 +219,15 @@ class KeptTotals:
         if key not in self.kept:
             if len(self.kept) > 500:
                 self.kept.clear()
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), self._differences(part.map):
                 self.kept[key] = part.bound.totals(part.map(self.rows))
         return self.kept[key]
+
+    def _differences(self, asked):
+        """The choice of a clip and the clipped sums use the same differences: those of the last plan are kept."""
+        if not isinstance(asked, Steps):
+            return contextlib.nullcontext()
+        if self.last is None or self.last[0] is not asked.plan:
+            self.last = (asked.plan, asked.differences(self.rows))
+        cell, steps = self.last[1]
+        return mock.patch.object(Steps, "differences", lambda *_: (cell, steps.copy()))

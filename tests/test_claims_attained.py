@@ -185,7 +185,7 @@ def test_group_rows_is_attained(relation):
     assert moved(before, after) == tuple_of(sensitivity(asked, relation, k))
 
     choice = Choice(Sum(cell_of_v, Cells(4), columns=("v",)), QuantileScore(Fraction(1, 2)))
-    # Two records below the middle and eight above it in the last cells: k rows moved to the first cell raise one score, lower another.
+    # The second border is under the middle, the third over it: k rows moved to the first cell raise one score and lower another.
     people = [0.0] * 2 + [0.5] * 6 + [0.9] * 3
     rows = [0.9] * k if relation == "replace" else []
     scores = [choice.score.of(totals([*people, *some], choice.of, relation)) for some in (rows, [0.0] * k)]
@@ -314,7 +314,7 @@ def test_quantile_span_is_attained(q):
 
 
 def test_zcdp_conversion_is_attained():
-    """At the ρ for (ε, δ) an independent accountant finds the Gaussian just private: 10 % more ε is not wasted, half the noise fails."""
+    """An independent accountant finds the Gaussian at that ρ just private: at most 10 % of ε is given away."""
     rho = float(rho_of_epsilon_delta(1.0, 1e-6))
     gaussian = pld.privacy_loss_distribution.from_gaussian_mechanism(1 / math.sqrt(2 * rho), pessimistic_estimate=True)
     assert 0.9 < gaussian.get_epsilon_for_delta(1e-6) <= 1.0
