@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from protocol import KeptTotals, arguments, has_data, lookup_session, task  # isort: skip
 from people import make_people, risk
 from sources import Seeded
@@ -104,7 +105,8 @@ def coverage(case: Case, options) -> str:
         inside += (lower <= exact) & (exact <= upper)
     share = inside / options.draws
     good = share.min() >= LOW and share.max() <= HIGH
-    return f"{case.label}: {len(exact):3d} points, covered {share.min():.3f} to {share.max():.3f}, mean {share.mean():.3f}  {verdict(good)}"
+    span = f"{share.min():.3f} to {share.max():.3f}, mean {share.mean():.3f}"
+    return f"{case.label}: {len(exact):3d} points, covered {span}  {verdict(good)}"
 
 
 def exact_answer(case: Case, explainer, public, stages, engine) -> np.ndarray:
@@ -140,8 +142,8 @@ def effects(case: Case, explainer, public, stages, engine, draws: int) -> str:
             spans.append(((upper - lower) / 2).mean())
     share, bias = float(np.mean(shares)), float(np.mean(biases))
     return (
-        f"{case.label}: covered {share:.3f} on average over points  {verdict(LOW <= share <= HIGH)}; clipping moves the curve by at most "
-        f"{bias:.5f}, {bias / np.mean(spans):.2f} of a half-width"
+        f"{case.label}: covered {share:.3f} on average over points  {verdict(LOW <= share <= HIGH)}; "
+        f"clipping moves the curve by at most {bias:.5f}, {bias / np.mean(spans):.2f} of a half-width"
     )
 
 
@@ -164,14 +166,15 @@ def cases(real: bool) -> list[Case]:
     for data, names in tables:
         for name in names:
             for delta in (0.0, 1e-6):
-                for neighbors in ("replace", "add-remove"):
+                for neighbors in ("replace", "add-remove") if name != "hours-per-week" else ("replace",):
                     listed.append(Case(data, name, neighbors, 1.0, delta, "dependence"))
                     listed.append(Case(data, name, neighbors, 1.0, delta, "distribution"))
                     if neighbors == "replace" or data == "generated":
                         listed.append(Case(data, name, neighbors, 1.0, delta, "effects"))
                 if data == "adult":
                     listed.append(Case(data, name, "replace", 5.0, delta, "effects"))
-    return sorted(listed, key=lambda case: ("dependence", "distribution", "effects").index(case.kind))
+    kinds = ("dependence", "distribution", "effects")
+    return sorted(listed, key=lambda case: (kinds.index(case.kind), case.neighbors != "replace"))
 
 
 def main() -> int:
@@ -182,7 +185,10 @@ def main() -> int:
     parser.add_argument("--only", help="only cases whose label contains this text")
     options = parser.parse_args()
     real = has_data(options.shared)
-    print(f"{options.draws} draws, {options.effect_draws} for accumulated effects" + ("" if real else f"; no data in {options.shared}: generated people only"))
+    print(
+        f"{options.draws} draws, {options.effect_draws} for accumulated effects"
+        + ("" if real else f"; no data in {options.shared}: generated people only")
+    )
     chosen = [case for case in cases(real) if not options.only or options.only in case.label]
     bad = 0
     with ProcessPoolExecutor(options.jobs) as pool:

@@ -19,7 +19,8 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
-from protocol import OUTPUT, ROOT, KeptTotals, Task, arguments, has_data, lookup_session, task  # isort: skip
+
+from protocol import OUTPUT, KeptTotals, Task, arguments, has_data, lookup_session, task  # isort: skip
 from sources import Seeded
 
 import pellucid as pel
@@ -31,9 +32,10 @@ EPSILONS = (0.5, 1, 2, 5, 10)
 DELTA = 1e-6
 PDP, ALE = "pdp_specific_mise", "ale_specific_mise"
 FEATURES = {
-    "adult": "age education-num capital-gain capital-loss hours-per-week workclass education marital-status occupation relationship race sex native-country".split(),
-    "bike": "mnth hr weekday weathersit atemp hum windspeed yr holiday workingday".split(),
-}
+    "adult": ["age", "education-num", "capital-gain", "capital-loss", "hours-per-week", "workclass", "education", "marital-status",
+              "occupation", "relationship", "race", "sex", "native-country"],
+    "bike": ["mnth", "hr", "weekday", "weathersit", "atemp", "hum", "windspeed", "yr", "holiday", "workingday"],
+}  # fmt: skip
 
 
 def budgets(account: str) -> list[pel.Budget]:
@@ -49,16 +51,19 @@ def accumulated_reference(
     x = values[order][borders]
     place = np.searchsorted(distinct, x)
     effects = np.zeros(blocks + 1)
+
+    def step(k: int, who: np.ndarray) -> float:
+        return float((answers[who, place[k + 1]].astype(float) - answers[who, place[k]]).mean())
+
     for k in range(blocks):
         if x[k] == x[k + 1]:
             continue
-        step = lambda who, a=place[k], b=place[k + 1]: (answers[who, b].astype(float) - answers[who, a]).mean()
         inside = order[borders[k] : borders[k + 1]]
         if one_order:
-            effects[k + 1] = step(inside)
+            effects[k + 1] = step(k, inside)
         else:
             tied, count = np.unique(values[inside], return_counts=True)
-            effects[k + 1] = sum(c * step(np.flatnonzero(values == v)) for v, c in zip(tied, count)) / count.sum()
+            effects[k + 1] = sum(c * step(k, np.flatnonzero(values == v)) for v, c in zip(tied, count)) / count.sum()
     y = np.cumsum(effects)
     return x, y - y.mean()
 
@@ -217,9 +222,7 @@ def main() -> int:
     if not has_data(options.shared):
         print(f"skipped: no data in {options.shared}; give the folder with --shared.")
         return 0
-    print(
-        f"variant {options.variant}; {options.draws} draws, {options.zcdp_draws} for zCDP at δ = {DELTA:g}; noise of the right laws from NumPy"
-    )
+    print(f"variant {options.variant}; {options.draws} draws, {options.zcdp_draws} for zCDP at δ = {DELTA:g}; noise from NumPy")
     tables = measure(options)
     show(tables)
     if options.save:

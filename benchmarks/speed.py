@@ -87,8 +87,9 @@ def compare(
     ratio = statistics.median(a / b for a, b in times)
     again = statistics.median((a - trial) / b for a, b in times)
     print(
-        f"{title:>9}: release/scikit-learn {ratio:.3f}, target 1.1: {'met' if ratio <= 1.1 else 'MISSED'}; {again:.3f} for a model that was "
-        f"tried before (the trial takes {trial * 1000:.0f} ms once). Seconds: " + ", ".join(f"{a:.2f}/{b:.2f}" for a, b in times),
+        f"{title:>9}: release/scikit-learn {ratio:.3f}, target 1.1: {'met' if ratio <= 1.1 else 'MISSED'}; "
+        f"{again:.3f} for a model that was tried before (the trial takes {trial * 1000:.0f} ms once). Seconds: "
+        + ", ".join(f"{a:.2f}/{b:.2f}" for a, b in times),
         flush=True,
     )
     return ratio <= 1.1
@@ -168,9 +169,8 @@ def main() -> int:
     options = parser.parse_args()
     real = has_data(options.shared)
     frame, target, categories = adult_frame(options.shared, complete=False) if real else imitation()
-    print(
-        f"{'Adult' if real else 'imitation of Adult (no shared data)'}: {len(frame)} rows, {frame.shape[1]} columns, {POINTS} points, n_jobs=1"
-    )
+    name = "Adult" if real else "imitation of Adult (no shared data)"
+    print(f"{name}: {len(frame)} rows, {frame.shape[1]} columns, {POINTS} points, n_jobs=1")
     frame = frame.astype({name: float for name in frame if name not in categories})  # scikit-learn refuses integers
     schema = pel.Schema({name: feature_of(name, categories) for name in frame})
     codes = np.column_stack(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from .errors import PlanError
 from .mechanisms import Currency, Spend, epsilon_of_rho, exact, rho_of_epsilon_delta
+
+RESOLUTION = 10**12
+"""Smallest parts of ε or ρ that are told apart."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +55,26 @@ class Budget:
             got = " and ".join(given) or "none of them"
             raise PlanError(f"say what the release may cost with exactly one of epsilon=, rho= or share=; got {got}.")
         name, value = given[0], exact(given[0], {"epsilon": epsilon, "rho": rho, "share": share}[given[0]])
+        if value > 10**6:
+            raise PlanError(f"{name} is far too large; an ε above 10 is hardly private at all.")
         if value <= 0:
             raise PlanError(f"{name}={float(value):g}: a release costs something; give a positive number.")
+        if name == "share" and value > 1:
+            raise PlanError(f"share={float(value):g}: at most 1, the whole account.")
+        if name == "rho" and self.currency == "epsilon":
+            raise PlanError("rho= needs a zCDP account; open the session with a budget that has delta > 0, or use epsilon=.")
         if name == "share":
-            if value > 1:
-                raise PlanError(f"share={float(value):g}: at most 1, the whole account.")
-            return Spend(self.currency, value * self.amount)
-        if name == "rho":
-            if self.currency == "epsilon":
-                raise PlanError("rho= needs a zCDP account; open the session with a budget that has delta > 0, or use epsilon=.")
-            return Spend("rho", value)
-        if self.currency == "epsilon":
-            return Spend("epsilon", value)
-        return Spend("rho", rho_of_epsilon_delta(value, exact("delta", self.delta)))
+            amount = value * self.amount
+        elif name == "epsilon" and self.currency == "rho":
+            amount = rho_of_epsilon_delta(value, exact("delta", self.delta))
+        else:
+            amount = value
+        # The ledger counts in units of 1e-12. Rounding the price down, and calibrating to the rounded price, lets three thirds
+        # fill an account; rounding charges up afterwards would not.
+        whole = math.floor(amount * RESOLUTION)
+        if whole < 1000:
+            raise PlanError(f"{name}={float(value):g} is too small to pay for anything; an ε below 1e-3 is rarely useful.")
+        return Spend(self.currency, Fraction(whole, RESOLUTION))
 
     def guarantee(self, spend: Spend) -> tuple[float, float, float | None]:
         """(ε, δ, ρ) that an amount stands for."""

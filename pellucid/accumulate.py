@@ -69,10 +69,10 @@ def plan_ranks(counts: np.ndarray, intervals: int) -> Plan:
     total = counts.sum()
     below = np.concatenate([[0.0], np.cumsum(counts)])
     populated = np.flatnonzero(counts > 0)
-    first, last = populated[0], populated[-1]
-    if first == last:
-        # Everybody at one value: one interval over the whole grid, which carries what little there is.
+    if len(populated) < 2:
+        # Everybody at one value, or nobody anywhere: one interval over the whole grid, which carries what little there is.
         return Plan(np.array([0]), np.array([len(counts) - 1]), np.ones((1, len(counts))), np.array([max(total, 1.0)]))
+    first, last = populated[0], populated[-1]
     ranks = np.arange(intervals + 1) * total / intervals
     edges = np.clip(np.searchsorted(below, ranks, side="right") - 1, first, last)
     edges[0], edges[-1] = first, last

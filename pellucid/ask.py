@@ -143,7 +143,7 @@ class Mean:
 class Ask:
     """Answers the questions of one release. Each stage is used once, with the share it was planned with."""
 
-    engine: Engine
+    _engine: Engine
     public: Public
     stages: Mapping[str, Fraction]
     charges: list[Charge] = field(default_factory=list)
@@ -182,7 +182,7 @@ class Ask:
                 ),
             )
         )
-        noisy = add_noise(self.engine.totals(query), mechanism)
+        noisy = add_noise(self._engine.totals(query), mechanism)
         return Answer(tuple(noisy), tuple(p.bound for p in parts), mechanism.law, self.public.rows)
 
     def _changes_text(self, parts: tuple[Sum, ...]) -> str:
@@ -223,7 +223,7 @@ class Ask:
                 (bound.claim, choice.score.claim, *self._unit_claims(), how.claim),
             )
         )
-        return choose(choice.score.of(self.engine.totals(choice.of)), how)
+        return choose(choice.score.of(self._engine.totals(choice.of)), how)
 
 
 def _claims_of(part: Sum) -> tuple[str, ...]:

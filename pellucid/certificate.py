@@ -139,10 +139,16 @@ class Total:
     relation: str
     status: str
     accounts: tuple[str, ...]
+    units: tuple[str, ...]
 
     def __str__(self) -> str:
         rho = f" (ρ = {self.rho:.6g})" if self.rho is not None else ""
-        return f"ε = {self.epsilon:.6g}, δ = {self.delta:g}{rho}, {self.relation}, {self.status}"
+        unit = (
+            f"unit: {self.units[0]}"
+            if len(self.units) == 1
+            else f"units differ, the smallest is protected: {'; '.join(self.units)}"
+        )
+        return f"ε = {self.epsilon:.6g}, δ = {self.delta:g}{rho}, {self.relation}, {self.status}, {unit}"
 
 
 def total(certificates: Sequence[Certificate], same_people: bool = True) -> Total:
@@ -162,9 +168,15 @@ def total(certificates: Sequence[Certificate], same_people: bool = True) -> Tota
     for certificate in unique:
         groups.setdefault("" if same_people else certificate.account, []).append(certificate)
     sums = [_compose(group, relation) for group in groups.values()]
-    epsilon, delta, rho = max(sums, key=lambda s: (s[0], s[1]))
+    # Nobody is in two groups, so the largest ε and the largest δ hold for everybody; they may come from different groups.
+    epsilon, delta = max(s[0] for s in sums), max(s[1] for s in sums)
+    rhos = [s[2] for s in sums if s[2] is not None]
+    units = tuple(sorted({c.unit for c in unique}))
     status = max((c.status for c in unique), key=STATUS.index)
-    return Total(epsilon, delta, rho, relation, status, tuple(sorted({c.account for c in unique})))
+    if len(units) > 1 and status == "proved":
+        status = "conditional"
+    accounts = tuple(sorted({c.account for c in unique}))
+    return Total(epsilon, delta, max(rhos) if len(rhos) == len(sums) else None, relation, status, accounts, units)
 
 
 def _compose(group: Sequence[Certificate], relation: str) -> tuple[float, float, float | None]:

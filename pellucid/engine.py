@@ -5,14 +5,16 @@ Totals are Python integers, so they do not depend on the order of rows, the size
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from .errors import ReleaseFailed
+from .errors import DataError, ReleaseFailed
 from .mechanisms import secret_labels
 from .progress import track
 from .query import Blocks, Joint, Pairs, Records, Sum, parts_of
@@ -29,7 +31,7 @@ class Engine:
     """A table opened under a schema, a neighbour relation and a unit."""
 
     def __init__(self, data: Any, schema: Schema, relation: Relation, unit: Unit, batch_rows: int = BATCH_ROWS):
-        self.table: Table = open_table(data)
+        self.table: Table = open_table(data, [*schema, *([unit.column] if unit.column else [])], keep=unit.column is not None)
         self.schema, self.relation, self.unit, self.batch_rows = schema, relation, unit, batch_rows
         check_types(self.table, schema, unit.column)
         self.person: np.ndarray | None = None
@@ -46,18 +48,24 @@ class Engine:
 
     def totals(self, query: Sum | Joint) -> list[int]:
         """The exact integer totals of a query. Whatever goes wrong inside says nothing about why: the reason may be data."""
+        self.table.check_unchanged()
+        interrupted = False
         try:
             # NumPy warns about cells it met, and a warning would be seen.
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return [value for part in parts_of(query) for value in self._sum(part)]
         except KeyboardInterrupt:
-            raise
+            interrupted = True
         except BaseException:
-            raise ReleaseFailed(
-                "the release stopped while rows were read; the charge stays spent and nothing was released. "
-                "The reason is not shown because it may depend on the data; check that the file is complete."
-            ) from None
+            pass
+        # Raised outside the handlers, so that not even the context of the error holds what went wrong.
+        if interrupted:
+            raise KeyboardInterrupt
+        raise ReleaseFailed(
+            "the release stopped while rows were read; the charge stays spent and nothing was released. "
+            "The reason is not shown because it may depend on the data; check that the file is complete."
+        )
 
     def _sum(self, part: Sum) -> list[int]:
         total = [0] * part.size
@@ -111,22 +119,24 @@ class Engine:
 
 def _people(table: Table, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
     """Per row: which person it belongs to (-1: none), and how many rows that person keeps (0: this row is dropped)."""
-    pieces = [batch[unit.column] for batch in table.batches([unit.column], 1 << 20)]  # type: ignore[list-item, index]
+    codes = None
+    with contextlib.suppress(Exception):
+        codes = _person_codes(table, str(unit.column))
+    if codes is None:
+        raise DataError("the id column could not be read; check that the file is complete and its ids are of one type.")
+    return codes, _kept_rows(codes, unit.max_rows)
+
+
+def _person_codes(table: Table, column: str) -> np.ndarray:
     flat: list[pa.Array] = []
-    for piece in pieces:
+    for batch in table.batches([column], 1 << 20):
+        piece = batch[column]
         chunks = piece.chunks if isinstance(piece, pa.ChunkedArray) else [piece]
         flat += [chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk for chunk in chunks]
     if not flat:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    encoded = pa.chunked_array(flat).combine_chunks().dictionary_encode(null_encoding="mask")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0)
-    ids = encoded.dictionary.to_pandas()
-    codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False).copy()
-    absent = np.flatnonzero(ids.isna().to_numpy())  # NaN ids are no ids
-    codes[np.isin(codes, absent)] = -1
-    codes = np.where(codes >= 0, np.unique(codes, return_inverse=True)[1] - int((codes < 0).any()), -1)
-    return codes, _kept_rows(codes, unit.max_rows)
+        return np.empty(0, dtype=np.int64)
+    codes = pd.factorize(pa.chunked_array(flat).to_pandas())[0]  # nulls and NaN are no ids: -1
+    return codes.astype(np.int64)
 
 
 def _kept_rows(person: np.ndarray, max_rows: int) -> np.ndarray:

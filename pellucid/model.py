@@ -190,7 +190,8 @@ class ReadyModel:
             if self.input == "category frame":
                 return pd.Categorical.from_codes(codes, list(feature.values), ordered=feature.ordered)  # type: ignore[call-overload]
             return pd.array([str(v) for v in feature.values], dtype="str").take(codes)
-        if feature.integer and self.input != "array" and self.input != "codes" and not np.isnan(positions).any():
+        # By the declaration, not by the batch: one missing cell must not change the type of everybody's column.
+        if feature.integer and self.input not in ("array", "codes") and not math.isnan(float(feature.missing or 0.0)):
             return positions.astype(np.int64)
         return positions
 
@@ -212,10 +213,16 @@ class ReadyModel:
         return np.clip(np.where(np.isnan(answers), (lo + hi) / 2, answers), lo, hi)
 
     def _answers(self, inputs: Any) -> np.ndarray:
+        interrupted = False
         try:
             return self.raw(inputs)
-        except (Exception, SystemExit):
+        except KeyboardInterrupt:
+            interrupted = True
+        except BaseException:
             pass
+        if interrupted:
+            # Raised anew, outside the handler: a model's own interrupt could carry a row in its message.
+            raise KeyboardInterrupt
         if len(inputs) <= 1:
             return np.full(len(inputs), np.nan)
         # Halving finds the failing rows without letting one of them decide what its neighbours get.
@@ -286,7 +293,7 @@ def _problem(ready: ReadyModel, columns: Columns) -> str | None:
     with quiet():
         try:
             answers = ready.raw(inputs)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             if isinstance(error, ValueError) and str(error) == "one number per row":
                 return (
                     "it must return one number per row; a classifier needs predict_proba(), several outputs need one Model each."
@@ -296,7 +303,7 @@ def _problem(ready: ReadyModel, columns: Columns) -> str | None:
             return "it returned NaN for some of them; make it answer for every record of the declared domain."
         try:
             trials = _trials(ready, inputs, size)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             return f"it raised {type(error).__name__} on a smaller batch of the same records."
     for what, again in trials:
         if not np.all(np.abs(again - answers) <= TOLERANCE * ready.model.range):

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .bounds import Bound
+from .bounds import Ball, Bound, Box, Cells, Gram
 from .errors import PlanError
 from .mechanisms import Norms
 from .schema import Relation
-from .scores import Score
+from .scores import REVIEWED, Score
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,11 @@ class Sum:
     over: Over = field(default_factory=Records)
     columns: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Noise is scaled by what a bound says of itself, so only reviewed ones may speak.
+        if type(self.bound) not in (Box, Cells, Ball, Gram):
+            raise PlanError(f"{type(self.bound).__name__} is not one of the reviewed bounds Box, Cells, Ball and Gram.")
+
     @property
     def size(self) -> int:
         return self.bound.size
@@ -95,6 +100,15 @@ class Choice:
     of: Sum
     score: Score
     k: int = 1
+
+    def __post_init__(self) -> None:
+        if type(self.score) not in REVIEWED:
+            raise PlanError(f"{type(self.score).__name__} is not a reviewed score; scores live in pellucid/scores.py.")
+        histogram = isinstance(self.of.bound, Cells) and self.of.bound.value is None
+        if not histogram or not isinstance(self.of.over, Records):
+            raise PlanError(
+                "a choice is made on a histogram over records: the span of its score assumes one contribution a unit."
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -207,6 +207,7 @@ class Unit:
     With a column, at most `max_rows` rows of a person are kept, chosen independently of their content, and averaged,
     so that bounds do not grow; rows without an id are dropped. Without a column nothing can be enforced: noise is
     scaled up `max_rows` times and certificates are conditional on nobody having more rows than that.
+    Claims: person-average, group-rows
 
     >>> Unit("patient_id", max_rows=5).text
     'all rows of one patient_id (at most 5 kept, averaged)'

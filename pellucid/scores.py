@@ -54,3 +54,7 @@ class QuantileScore(Score):
     def largest(self, relation: Relation, units: int) -> int:
         p, r = self.q.numerator, self.q.denominator
         return units * (r if relation == "replace" else max(p, r - p))
+
+
+REVIEWED: tuple[type[Score], ...] = (QuantileScore,)
+"""The scores a choice may use: each has its theorem in proofs/ and a test that attains it."""

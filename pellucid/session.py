@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from importlib import metadata
@@ -204,7 +204,7 @@ class Session:
     def charge_for(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Amount:
         """What `release` would charge for this request now: nothing if it can be replayed. Touches no data."""
         public, _ = self._plan(explainer, self.budget.price(epsilon, rho, share))
-        free = self._ledger.replay(self.name, self._key(self._request(explainer, public))) is not None
+        free = self._stored(self._key(self._request(explainer, public))) is not None
         return Amount.of(self.budget, Fraction(0) if free else from_units(charge_units(public.spend.amount)))
 
     def _expected(self, explainer: Explainer, spend: Spend) -> Expected:
@@ -231,19 +231,38 @@ class Session:
         request = self._request(explainer, public)
         key = self._key(request)
         if not fresh:
-            stored = self._ledger.replay(self.name, key)
+            stored = self._stored(key)
             if stored is not None:
-                return from_json(stored)
+                return self._replayed(stored)
         reservation = self._ledger.reserve(
             self.name, charge_units(public.spend.amount), key=key, request=request, by=by, purpose=purpose
         )
+        private = self._noise_is_private()
         ask = Ask(self._engine, public, stages)
         explanation = explainer.run(ask)
-        if not is_private():
-            self._ledger.not_private(self.name, "noise came from a test source")
-        explanation = explanation.certified(self._certificate(explainer, public, ask.charges, reservation.hash, by, purpose))
+        private = self._noise_is_private() and private
+        explanation = explanation.certified(
+            self._certificate(explainer, public, ask.charges, private, reservation.hash, by, purpose)
+        )
         self._ledger.commit(reservation, explanation.to_json())
         return explanation
+
+    def _noise_is_private(self) -> bool:
+        """Whether noise comes from the operating system; if not, the ledger remembers it before anything is released."""
+        if not is_private():
+            self._ledger.not_private(self.name, "noise came from a test source")
+        return is_private()
+
+    def _stored(self, key: str) -> Explanation | None:
+        """An identical request's release, unless it carried no guarantee."""
+        text = self._ledger.replay(self.name, key)
+        found = from_json(text) if text is not None else None
+        return found if found is not None and found.certificate is not None and found.certificate.private else None
+
+    def _replayed(self, explanation: Explanation) -> Explanation:
+        """A stored release as it was, with the account's total as it is now."""
+        assert explanation.certificate is not None
+        return explanation.certified(replace(explanation.certificate, total=self._total()))
 
     def _plan(self, explainer: Explainer, spend: Spend) -> tuple[Public, Stages]:
         if not isinstance(explainer, Explainer):
@@ -265,6 +284,7 @@ class Session:
         """The request as canonical text: what is asked, of which model under which schema, for how much."""
         body = {
             **explainer.describe(),
+            "class": f"{type(explainer).__module__}.{type(explainer).__qualname__}",
             "models": [m.ready(self.schema).fingerprint for m in explainer.models],
             "outputs": [list(m.output) for m in explainer.models],
             "provenance": [m.provenance for m in explainer.models],
@@ -276,14 +296,12 @@ class Session:
         return json.dumps(body, sort_keys=True, ensure_ascii=False)
 
     def _certificate(
-        self, explainer: Explainer, public: Public, charges: list[Charge], entry: str, by: str, purpose: str
+        self, explainer: Explainer, public: Public, charges: list[Charge], private: bool, entry: str, by: str, purpose: str
     ) -> Certificate:
-        account = self._account()
         epsilon, delta, rho = self.budget.guarantee(public.spend)
-        spent = self.budget.guarantee(Spend(self.budget.currency, from_units(account.spent)))
         conditions = self._conditions(explainer)
         standing = self._standing_assumptions(explainer)
-        status = "not private" if not is_private() else "conditional" if conditions else "proved"
+        status = "not private" if not private else "conditional" if conditions else "proved"
         return Certificate(
             status=status,
             conditions=conditions,
@@ -295,13 +313,7 @@ class Session:
             epsilon=epsilon,
             delta=delta,
             rho=rho,
-            total={
-                "epsilon": spent[0],
-                "delta": spent[1],
-                "rho": spent[2],
-                "budget_epsilon": self.budget.guarantee(Spend(self.budget.currency, from_units(account.budget)))[0],
-                "bounded": account.bounded,
-            },
+            total=self._total(),
             charges=tuple(_charge_dict(charge, public.spend.currency) for charge in charges),
             protects=_protects(explainer.models, self.unit),
             bounds=self._bound_sources(explainer),
@@ -314,8 +326,17 @@ class Session:
             versions=_versions(),
         )
 
+    def _total(self) -> dict[str, Any]:
+        """What the account has spent, in the words of a certificate."""
+        account = self._account()
+        epsilon, delta, rho = self.budget.guarantee(Spend(self.budget.currency, from_units(account.spent)))
+        whole, _, _ = self.budget.guarantee(Spend(self.budget.currency, from_units(account.budget)))
+        return {"epsilon": epsilon, "delta": delta, "rho": rho, "budget_epsilon": whole, "bounded": account.bounded}
+
     def _conditions(self, explainer: Explainer) -> tuple[str, ...]:
         conditions = []
+        if not type(explainer).__module__.startswith("pellucid."):
+            conditions.append(f"the explainer {type(explainer).__qualname__} is not part of Pellucid and was not reviewed")
         if not self.unit.column and self.unit.max_rows > 1:
             conditions.append(f"no person has more than {self.unit.max_rows} rows: there is no id column to enforce it")
         for model in explainer.models:

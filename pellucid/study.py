@@ -77,7 +77,7 @@ class Study:
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
-        """Read, check and open a study. No row is read and nothing is charged."""
+        """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person."""
         path = Path(path)
         content = read_structured(path, "study")
         if not isinstance(content, Mapping):

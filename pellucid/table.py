@@ -7,9 +7,9 @@ parse, is missing, unknown or out of range takes its declared value. Only the *t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .errors import DataError
+from .errors import DataError, ReleaseFailed
 from .schema import Category, Feature, Number
+
+T = TypeVar("T")
 
 
 class Table(Protocol):
@@ -31,6 +33,9 @@ class Table(Protocol):
     def types(self) -> Mapping[str, pa.DataType]: ...
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]: ...
+
+    def check_unchanged(self) -> None:
+        """Refuse a table that is not the one the session was opened on: who owns which row was settled then."""
 
 
 class MemoryTable:
@@ -47,22 +52,40 @@ class MemoryTable:
             piece = chosen.slice(start, size)
             yield {name: piece.column(name) for name in columns}
 
+    def check_unchanged(self) -> None:
+        """Arrow tables do not change; where it matters the session keeps a copy of buffers that others could write to."""
+
+    def kept(self) -> MemoryTable:
+        """A table whose buffers are its own."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table)
+        return MemoryTable(pa.ipc.open_stream(sink.getvalue()).read_all())
+
 
 class ParquetTable:
     """One Parquet file, or a folder of them, read a batch at a time."""
 
     def __init__(self, paths: Sequence[Path]):
         self.paths = list(paths)
-        try:
-            files = [pq.ParquetFile(path) for path in self.paths]
-        except (OSError, pa.ArrowException):
-            raise DataError(
-                "the data file cannot be read as Parquet; check the path and that it was written completely."
-            ) from None
+        files = _attempt(lambda: [pq.ParquetFile(path) for path in self.paths])
+        if files is None:
+            raise DataError("the data file cannot be read as Parquet; check the path and that it was written completely.")
         self.rows = sum(file.metadata.num_rows for file in files)
         self.types = {field.name: field.type for field in files[0].schema_arrow}
         for file in files:
+            if {field.name: field.type for field in file.schema_arrow} != self.types:
+                raise DataError("the Parquet files of the folder differ in their columns; write them with one schema.")
             file.close()
+        self._state = self._look()
+
+    def _look(self) -> list[tuple[int, ...]]:
+        stats = [os.stat(path) for path in self.paths]
+        return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for s in stats]
+
+    def check_unchanged(self) -> None:
+        if _attempt(self._look) != self._state:
+            raise ReleaseFailed("the data file was changed or removed while the session was open; open a new session on it.")
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
         for path in self.paths:
@@ -71,32 +94,40 @@ class ParquetTable:
                     yield {name: batch.column(name) for name in columns}
 
 
-def open_table(data: Any) -> Table:
-    """Anything with an Arrow stream (pandas, polars, pyarrow), a dict of arrays, or a Parquet path."""
+def _attempt(action: Callable[[], T]) -> T | None:
+    """What the action gives, or None. Errors are raised by callers afterwards, so that none has a library's message behind it."""
+    try:
+        return action()
+    except Exception:
+        return None
+
+
+def open_table(data: Any, columns: Sequence[str] | None = None, keep: bool = False) -> Table:
+    """Anything with an Arrow stream (pandas, polars, pyarrow), a dict of arrays, or a Parquet path.
+
+    Only `columns` are looked at where they are given. `keep` copies buffers that the caller could still write to.
+    """
     if isinstance(data, str | os.PathLike):
         return _open_parquet(Path(data))
-    if isinstance(data, pa.Table):
-        return _unique(MemoryTable(data), data.column_names)
     if isinstance(data, pd.DataFrame):
-        return _from_columns({str(name): data.iloc[:, i] for i, name in enumerate(data.columns)}, [str(c) for c in data.columns])
-    if isinstance(data, Mapping):
-        return _from_columns({str(name): column for name, column in data.items()}, [str(name) for name in data])
-    if hasattr(data, "__arrow_c_stream__"):
-        try:
-            table = pa.table(data)
-        except Exception:
-            raise DataError("the table could not be read as an Arrow stream; try a pandas or polars DataFrame.") from None
-        return _unique(MemoryTable(table), table.column_names)
-    raise DataError(
-        f"data of type {type(data).__name__} is not supported; give a pandas, polars or pyarrow table, a dict of arrays, "
-        "or the path of a Parquet file."
-    )
-
-
-def _unique(table: MemoryTable, names: Sequence[str]) -> MemoryTable:
-    if len(set(names)) < len(names):
-        raise DataError("the table has two columns of the same name; rename one of them.")
-    return table
+        table = _from_columns([(str(name), data.iloc[:, i]) for i, name in enumerate(data.columns)], columns)
+    elif isinstance(data, Mapping):
+        table = _from_columns([(str(name), column) for name, column in data.items()], columns)
+    elif isinstance(data, pa.Table) or hasattr(data, "__arrow_c_stream__"):
+        arrow = data if isinstance(data, pa.Table) else _attempt(lambda: pa.table(data))
+        if arrow is None:
+            raise DataError("the table could not be read as an Arrow stream; try a pandas or polars DataFrame.")
+        if len(set(arrow.column_names)) < len(arrow.column_names):
+            raise DataError("the table has two columns of the same name; rename one of them.")
+        table = MemoryTable(arrow if columns is None else arrow.select([c for c in columns if c in arrow.column_names]))
+        if not table.types:
+            table.rows = arrow.num_rows
+    else:
+        raise DataError(
+            f"data of type {type(data).__name__} is not supported; give a pandas, polars or pyarrow table, a dict of arrays, "
+            "or the path of a Parquet file."
+        )
+    return table.kept() if keep else table
 
 
 def _open_parquet(path: Path) -> ParquetTable:
@@ -110,32 +141,38 @@ def _open_parquet(path: Path) -> ParquetTable:
     return ParquetTable([path])
 
 
-def _from_columns(columns: Mapping[str, Any], names: Sequence[str]) -> MemoryTable:
-    if len(set(names)) < len(names):
-        raise DataError("the table has two columns of the same name; rename one of them.")
+def _from_columns(columns: Sequence[tuple[str, Any]], wanted: Sequence[str] | None) -> MemoryTable:
     if not columns:
         raise DataError("the table has no columns.")
-    arrays = {name: _to_arrow(column) for name, column in columns.items()}
+    chosen = [(name, column) for name, column in columns if wanted is None or name in wanted]
+    if len({name for name, _ in chosen}) < len(chosen):
+        raise DataError("the table has two columns of the same name; rename one of them.")
+    arrays = {name: _to_arrow(column) for name, column in chosen}
     if len({len(array) for array in arrays.values()}) > 1:
         raise DataError("the columns of the table differ in length; every column needs one cell per row.")
     return MemoryTable(pa.table(arrays))
 
 
 def _to_arrow(column: Any) -> pa.Array:
-    typed = getattr(column, "dtype", None)
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
     if isinstance(column, np.ndarray) and column.ndim != 1:
         raise DataError("a column of the table has more than one dimension; give one-dimensional columns.")
-    if (typed is not None and not pd.api.types.is_object_dtype(typed)) or isinstance(column, pa.Array | pa.ChunkedArray):
-        try:
-            return pa.array(column, from_pandas=True) if not isinstance(column, pa.Array | pa.ChunkedArray) else column
-        except Exception:
-            raise DataError(f"a column of type {typed} cannot be read; convert it to numbers or text.") from None
-    # Python objects have no type of their own, and guessing one from all cells would let a single cell decide how every
-    # other one is read. So each cell becomes text by itself.
-    try:
-        return pa.array([_text(cell) for cell in column], pa.string())
-    except Exception:
-        raise DataError("a column of the table is not a sequence of cells; give one-dimensional columns.") from None
+    kind = getattr(column, "dtype", None)
+    array = None
+    if isinstance(kind, pd.CategoricalDtype):
+        codes = pd.Categorical(column).codes.astype(np.int64)
+        levels = pa.array([_text(level) or "" for level in kind.categories], pa.string())
+        array = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), levels)
+    elif kind is not None and not pd.api.types.is_object_dtype(kind):
+        array = _attempt(lambda: pa.array(column, from_pandas=True))
+    if array is None:
+        # Python objects have no type of their own, and guessing one from all cells would let a single cell decide how
+        # every other one is read. So each cell becomes text by itself.
+        array = _attempt(lambda: pa.array([_text(cell) for cell in column], pa.string()))
+    if array is None:
+        raise DataError("a column of the table is not a sequence of cells; give one-dimensional columns.")
+    return array
 
 
 def _text(cell: Any) -> str | None:
@@ -177,11 +214,11 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def decode(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A column in inner form: numbers inside their bounds, or positions of declared categories."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return _decode_number(feature, column) if isinstance(feature, Number) else _decode_category(feature, column)
+    # Chunk by chunk: merging dictionaries can overflow their index type, depending on what the cells hold.
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    read = _decode_number if isinstance(feature, Number) else _decode_category
+    decoded = [read(feature, chunk) for chunk in chunks]  # type: ignore[arg-type]
+    return decoded[0] if len(decoded) == 1 else np.concatenate([*decoded, np.empty(0)])
 
 
 def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:

@@ -192,3 +192,26 @@ def test_plans_divide_records_fairly():
         assert (plan.share.sum(axis=0) <= 1 + 1e-9).all() and ((plan.share > 0).sum(axis=0) <= 2).all()
         assert (plan.upper > plan.lower).all() and (plan.mass >= 1).all()
         np.testing.assert_array_equal(plan.upper[:-1], plan.lower[1:])
+
+
+def test_nobody_has_a_value(schema):
+    """All mass in the missing cell: still a release, not an error after payment."""
+    nobody = make_people(500).assign(lab=np.nan)
+    model = pel.Model(lambda d: np.nan_to_num(d["lab"]) / 5, output=(0, 1), features=["lab"], trained_on="other data")
+    for seed in range(5):
+        result = release(nobody, schema, pel.AccumulatedEffects(model, "lab"), "add-remove", budget=pel.Budget(40.0 + seed))
+        assert np.isfinite(result.y).all()
+
+
+def test_a_missing_cell_does_not_change_the_type_of_a_column():
+    seen = set()
+
+    def typed(d):
+        seen.add(str(d["a"].dtype))
+        return np.zeros(len(d))
+
+    declared = pel.Schema({"a": pel.Number(0, 9, integer=True, missing=float("nan"))})
+    model = pel.Model(typed, output=(0, 1), features=["a"], trained_on="other data")
+    for cells in ([1, 2, 3], [1, None, 3]):
+        release({"a": cells}, declared, pel.PartialDependence(model, "a"))
+    assert seen == {"float64"}

@@ -228,3 +228,31 @@ def test_exact_reads_what_the_user_wrote():
     for bad in (float("nan"), float("inf"), "abc", None):
         with pytest.raises(PlanError):
             exact("epsilon", bad)
+
+
+@pytest.mark.parametrize("exponent", [40, 62, 70])
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+def test_noise_beyond_64_bits_does_not_saturate(exponent, currency):
+    """Claims: discrete-laplace, discrete-gaussian. Clamped noise would show the total; ours has no end."""
+    norms = Norms(2**30, 2**60, 2**30)
+    amount = Fraction(2**30, 2**exponent) if currency == "epsilon" else Fraction(2**60, 2 * 2 ** (2 * exponent))
+    mechanism = calibrate(Norms(norms.l1, norms.l2_squared, 2**80), 4, Spend(currency, amount))
+    assert mechanism.kind in ("laplace", "gaussian") and float(mechanism.scale) == pytest.approx(2.0**exponent)
+    sample = draws(mechanism, 750).ravel()
+    assert np.std(sample) == pytest.approx(mechanism.law.std, rel=0.1)
+    assert len(set(sample)) == len(sample)
+    assert exponent < 70 or np.max(np.abs(sample)) > 2.0**63
+
+
+def test_exact_samplers_match_their_laws_on_a_coarse_lattice():
+    """Claims: discrete-laplace, discrete-gaussian; small scales, where a continuous formula would be visibly wrong."""
+    below, reach = random.Random(5).randrange, np.arange(-60, 61)
+    for sample, weights in (
+        (exact_samplers.laplace, np.exp(-np.abs(reach) / 1.5)),
+        (exact_samplers.gaussian, np.exp(-(reach**2) / (2 * 1.5**2))),
+    ):
+        counts = np.bincount([sample(Fraction(3, 2), below) + 60 for _ in range(20000)], minlength=121)
+        expected = weights / weights.sum() * 20000
+        keep = expected > 5
+        statistic = ((counts - expected)[keep] ** 2 / expected[keep]).sum()
+        assert stats.chi2.sf(statistic, keep.sum() - 1) > 1e-4

@@ -12,7 +12,7 @@ from pellucid import engine as engine_module
 from pellucid.bounds import UNITS, Box, Cells
 from pellucid.engine import Engine
 from pellucid.mechanisms import Norms
-from pellucid.query import Blocks, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.query import Blocks, Choice, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.scores import QuantileScore
 
 SCHEMA = pel.Schema({"v": pel.Number(0, 1)})
@@ -141,3 +141,20 @@ def test_cells_over_records_match_bincount():
     cells = Sum(lambda rows: ((rows["v"] * 10).astype(int)[:, None], np.ones((len(rows), 1)), None), bound, columns=("v",))
     totals = Engine({"v": values}, SCHEMA, "replace", pel.Unit(), batch_rows=37).totals(cells)
     assert [t // UNITS for t in totals] == np.bincount((values * 10).astype(int), minlength=10).tolist()
+
+
+def test_only_reviewed_bounds_and_scores_are_asked():
+    class Lie(Box):
+        def replaced(self):
+            return Norms(1, 1, 1)
+
+    class Guess(QuantileScore):
+        pass
+
+    with pytest.raises(pel.PlanError, match="reviewed bounds"):
+        Sum(own, Lie(1, 0, 1))
+    with pytest.raises(pel.PlanError, match="reviewed score"):
+        Choice(Sum(own, Cells(3)), Guess(Fraction(1, 2)))
+    for of in (Sum(differs, Cells(3), over=Pairs()), Sum(own, Box(1, 0, 1)), Sum(own, Cells(3, value=1.0))):
+        with pytest.raises(pel.PlanError, match="histogram over records"):
+            Choice(of, QuantileScore(Fraction(1, 2)))

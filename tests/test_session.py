@@ -52,7 +52,7 @@ def test_a_run_that_fails_stays_paid_and_says_nothing(session, monkeypatch):
     monkeypatch.setattr(session._engine.table, "batches", broken)
     with pytest.raises(pel.ReleaseFailed) as caught:
         session.release(pel.Distribution("sex"), epsilon=0.1)
-    assert "Robinson" not in str(caught.value) and caught.value.__suppress_context__
+    assert "Robinson" not in str(caught.value) and caught.value.__context__ is None
     assert session.spent == pytest.approx(0.1)
 
 
@@ -251,6 +251,71 @@ def test_a_unit_with_ids_does_not(schema):
     assert abs(result.counts.sum() - 200) < 60
 
 
+def test_three_thirds_fill_an_account(people, schema):
+    for budget in (pel.Budget(epsilon=1.0), pel.Budget(epsilon=1.0, delta=1e-6)):
+        session = pel.Session(people, schema, budget=budget)
+        for name in ("sex", "school", "smoker"):
+            session.release(pel.Distribution(name), share=1 / 3)
+        assert session.remaining < 1e-11
+        halves = pel.Session(people, schema, budget=budget)
+        halves.release(pel.Distribution("sex"), share=0.5)
+        halves.release(pel.Distribution("school"), share=0.5)
+
+
+@pytest.mark.parametrize("cost", [{"epsilon": 1e-12}, {"epsilon": "1e-400"}, {"epsilon": 1e300}, {"share": 1e-15}])
+def test_prices_beyond_reason_are_refused_before_paying(session, cost):
+    with pytest.raises(pel.PlanError):
+        session.release(pel.Distribution("sex"), **cost)
+    assert session.spent == 0
+
+
+def test_foreign_explainers_are_not_certified_as_proved(session):
+    class Mine(pel.Distribution):
+        pass
+
+    ours = session.release(pel.Distribution("sex"), epsilon=0.1)
+    theirs = session.release(Mine("sex"), epsilon=0.1)
+    assert theirs.certificate.status == "conditional" and "Mine" in theirs.certificate.conditions[0]
+    assert theirs.to_json() != ours.to_json() and session.spent == pytest.approx(0.2), "another class is another request"
+
+
+def test_results_without_a_guarantee_are_not_replayed(session, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "current", Silent())
+        assert session.release(pel.Distribution("sex"), epsilon=0.1).certificate.status == "not private"
+    again = session.release(pel.Distribution("sex"), epsilon=0.1)
+    assert again.certificate.status == "proved" and not again.certificate.total["bounded"]
+
+
+def test_a_replay_shows_the_account_as_it_is_now(session):
+    first = session.release(pel.Distribution("sex"), epsilon=0.1)
+    session.release(pel.Distribution("school"), epsilon=0.3)
+    again = session.release(pel.Distribution("sex"), epsilon=0.1)
+    assert again.certificate.entry == first.certificate.entry and again.certificate.total["epsilon"] == pytest.approx(0.4)
+    np.testing.assert_array_equal(again.counts, first.counts)
+
+
+def test_a_model_cannot_speak_through_an_interrupt(people, schema):
+    odd = people.assign(bmi=people["bmi"].where(people.index != 100, 12.3456789))
+
+    class Loud(BaseException):
+        pass
+
+    for kind in (KeyboardInterrupt, Loud):
+
+        def shouting(d, kind=kind):
+            if (d["bmi"] == 12.3456789).any():
+                raise kind(f"row {d['bmi'].tolist()}")
+            return d["bmi"] / 60
+
+        model = pel.Model(shouting, output=(0, 1), features=["age", "bmi"], trained_on="other data")
+        session = pel.Session(odd, schema, budget=pel.Budget(1.0))
+        try:
+            session.release(pel.PartialDependence(model, "age"), epsilon=1.0)
+        except KeyboardInterrupt as stop:
+            assert stop.args == () and stop.__context__ is None and kind is KeyboardInterrupt
+
+
 def test_totals_over_accounts_and_relations(people, schema):
     def certificate(name, relation, epsilon, delta=0.0):
         session = pel.Session(people, schema, budget=pel.Budget(epsilon=9.0, delta=delta), neighbors=relation, name=name)
@@ -266,6 +331,17 @@ def test_totals_over_accounts_and_relations(people, schema):
     assert both.epsilon <= 2.0 and both.delta == 1e-6
     with pytest.raises(pel.PlanError, match="non-empty"):
         pel.total([])
+    apart = pel.total([a, certificate("e", "replace", 0.9, 1e-3)], same_people=False)
+    assert (apart.epsilon, apart.delta, apart.rho) == (pytest.approx(1.0), 1e-3, None), "the largest ε and the largest δ"
+
+
+def test_totals_say_when_units_differ(people, schema):
+    certificates = [
+        pel.Session(people, schema, budget=pel.Budget(1.0), unit=unit).release(pel.Distribution("sex"), epsilon=0.5).certificate
+        for unit in (None, pel.Unit("age", max_rows=3))
+    ]
+    together = pel.total(certificates)
+    assert together.status == "conditional" and len(together.units) == 2 and "units differ" in str(together)
 
 
 def test_saved_explanations_are_checked(tmp_path, session):

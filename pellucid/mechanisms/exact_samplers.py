@@ -44,6 +44,26 @@ def geometric(top: int, bottom: int, below: Below) -> int:
     return (remainder + bottom * whole) // top
 
 
+def laplace(scale: Fraction, below: Below) -> int:
+    """z with probability proportional to exp(-|z|/scale), for scales of any size. Claim: discrete-laplace"""
+    while True:
+        size = geometric(scale.denominator, scale.numerator, below)
+        if below(2):
+            return size
+        if size:  # zero has one sign only
+            return -size
+
+
+def gaussian(scale: Fraction, below: Below) -> int:
+    """z with probability proportional to exp(-z²/(2·scale²)), for scales of any size. Claim: discrete-gaussian"""
+    variance, near = scale * scale, int(scale) + 1
+    while True:
+        z = laplace(Fraction(near), below)
+        away = (abs(z) - variance / near) ** 2 / (2 * variance)
+        if coin_exp(away.numerator, away.denominator, below):
+            return z
+
+
 def cube(ratio: Fraction, size: int, below: Below) -> list[int]:
     """A lattice point z with probability proportional to exp(-ratio·max|z_i|). Claim: k-norm-lattice"""
     top, bottom = ratio.numerator, ratio.denominator

@@ -44,16 +44,25 @@ def _opendp(kind: str, scale: float) -> Measurement:
     return measurements.make_gaussian(vector, metrics.l2_distance(T="i64"), scale=scale)
 
 
+LIBRARY_LIMIT = 2.0**50
+"""OpenDP draws 64-bit integers and clamps what is larger, and clamped noise gives the total away. Its samplers are used up
+to this scale, where reaching 2^63 has probability exp(-8192); beyond it ours, whose integers have no end."""
+
+
 class SystemSource:
-    """Secure randomness. Integer noise is drawn around zero and added to totals that may be larger than 64 bits."""
+    """Secure randomness. Noise is drawn around zero and added to totals that may be larger than 64 bits."""
 
     private = True
 
     def laplace(self, scale: float, size: int) -> list[int]:
-        return _opendp("laplace", scale)([0] * size)
+        if scale <= LIBRARY_LIMIT:
+            return _opendp("laplace", scale)([0] * size)
+        return [exact_samplers.laplace(Fraction(scale), secrets.randbelow) for _ in range(size)]
 
     def gaussian(self, scale: float, size: int) -> list[int]:
-        return _opendp("gaussian", scale)([0] * size)
+        if scale <= LIBRARY_LIMIT:
+            return _opendp("gaussian", scale)([0] * size)
+        return [exact_samplers.gaussian(Fraction(scale), secrets.randbelow) for _ in range(size)]
 
     def cube(self, ratio: Fraction, size: int) -> list[int]:
         return exact_samplers.cube(ratio, size, secrets.randbelow)

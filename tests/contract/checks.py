@@ -66,12 +66,12 @@ def check_neighbours(explainer, data, neighbour, schema, relation):
     for _, query in door.asked:
         if isinstance(query, Choice):
             units = query.of.bound.added().linf
-            before, after = (query.score.of(engine.totals(query.of)) for engine in (door.engine, other))
+            before, after = (query.score.of(engine.totals(query.of)) for engine in (door._engine, other))
             change = [b - a for a, b in zip(before, after)]
             assert max(change) - min(change) <= query.score.span(relation, units)
             assert max(map(abs, change)) <= query.score.largest(relation, units)
         else:
-            assert_within(door.public.mechanism(query), door.engine.totals(query), other.totals(query))
+            assert_within(door.public.mechanism(query), door._engine.totals(query), other.totals(query))
 
 
 def assert_within(mechanism, before, after):
@@ -92,7 +92,7 @@ def check_inflated(explainer, data, neighbour, schema, relation):
     for _, query in door.asked:
         query = query.of if isinstance(query, Choice) else query
         inflated = Joint([dataclasses.replace(part, map=Inflated(part.map)) for part in parts_of(query)])
-        assert_within(door.public.mechanism(inflated), door.engine.totals(inflated), other.totals(inflated))
+        assert_within(door.public.mechanism(inflated), door._engine.totals(inflated), other.totals(inflated))
 
 
 @dataclass
@@ -112,7 +112,7 @@ def check_noise(explainer, data, schema, relation, currency, test_source=None, d
     for stage, query in door.asked:
         if isinstance(query, Choice):
             continue
-        exact = np.array(door.engine.totals(query), dtype=float)
+        exact = np.array(door._engine.totals(query), dtype=float)
         wanted = expected_std(query, relation, door.public.spend.part(door.stages[stage]))
         relative = np.array(door.public.mechanism(query).relative or (1.0,) * len(exact))
         sample = []
