@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import zlib
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -150,7 +150,8 @@ def effects(case: Case, explainer, public, stages, engine, draws: int) -> str:
 def same_plan(step: ClippedSteps, counts: np.ndarray, engine, clip: float) -> np.ndarray:
     """The curve of released intervals without noise: exact sums, exact counts."""
     bound = Cells(len(step.plan.mass), value=clip, count_weight=0)
-    sums = np.array(engine.totals(Sum(replace(step, clip=clip), bound)), dtype=float) * bound.unit
+    plain = ClippedSteps(step.model, step.name, step.grid, step.plan, clip)
+    sums = np.array(engine.totals(Sum(plain, bound)), dtype=float) * bound.unit
     mass = step.plan.share @ counts[: step.plan.share.shape[1]]
     weights = accumulate.centring_weights(step.plan, counts[: len(step.grid)], step.grid)
     return accumulate.curve(accumulate.mean_effects(sums, np.maximum(mass, 1e-9), step.model.range), weights)

@@ -32,8 +32,8 @@ EPSILONS = (0.5, 1, 2, 5, 10)
 DELTA = 1e-6
 PDP, ALE = "pdp_specific_mise", "ale_specific_mise"
 FEATURES = {
-    "adult": ["age", "education-num", "capital-gain", "capital-loss", "hours-per-week", "workclass", "education", "marital-status",
-              "occupation", "relationship", "race", "sex", "native-country"],
+    "adult": ["age", "education-num", "capital-gain", "capital-loss", "hours-per-week", "workclass", "education",
+              "marital-status", "occupation", "relationship", "race", "sex", "native-country"],
     "bike": ["mnth", "hr", "weekday", "weathersit", "atemp", "hum", "windspeed", "yr", "holiday", "workingday"],
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 import pellucid as pel
-from pellucid.explainers.accumulated_effects import Steps
+from pellucid.explainers.accumulated_effects import ClippedSteps, Steps, StepSize
 from pellucid.query import Joint, Sum, parts_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -216,7 +216,8 @@ class KeptTotals:
         return [value for part in parts_of(query) for value in self._sum(part)]
 
     def _sum(self, part: Sum) -> list[int]:
-        key = pickle.dumps((type(part.map), {k: v for k, v in vars(part.map).items() if k != "model"}, part.bound))
+        asked = {name: value for name, value in vars(part.map).items() if name not in ("model", "plan")}
+        key = pickle.dumps((type(part.map), asked, _intervals(part.map), part.bound))
         if key not in self.kept:
             if len(self.kept) > 500:
                 self.kept.clear()
@@ -228,7 +229,17 @@ class KeptTotals:
         """The choice of a clip and the clipped sums use the same differences: those of the last plan are kept."""
         if not isinstance(asked, Steps):
             return contextlib.nullcontext()
-        if self.last is None or self.last[0] is not asked.plan:
-            self.last = (asked.plan, asked.differences(self.rows))
+        key = (asked.plan.lower.tobytes(), asked.plan.upper.tobytes(), asked.plan.share.tobytes())
+        if self.last is None or self.last[0] != key:
+            self.last = (key, asked.differences(self.rows))
         cell, steps = self.last[1]
         return mock.patch.object(Steps, "differences", lambda *_: (cell, steps.copy()))
+
+
+def _intervals(asked) -> bytes:
+    """What a map over intervals depends on: where they are; plain steps do not depend on the noisy counts in them."""
+    if not isinstance(asked, Steps):
+        return b""
+    plan = asked.plan
+    arrays = [plan.lower, plan.upper, plan.share] + [plan.mass] * (type(asked) not in (StepSize, ClippedSteps))
+    return b"".join(array.tobytes() for array in arrays)

@@ -61,6 +61,7 @@ class EffectCurve(Explanation):
     sums: np.ndarray
     weights: np.ndarray
     spread: np.ndarray
+    factorised: bool
     clip: float
     most: float
     sum_law: NoiseLaw
@@ -76,8 +77,9 @@ class EffectCurve(Explanation):
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): covers the curve of the same intervals and the same clip without noise, about `level` of the time."""
+        asked = accumulate.factorisation(self.counts, self.weights) if self.factorised else np.eye(len(self.sums))
         half = accumulate.half_widths(
-            self.sums, self.counts, self.most, self.weights, self.sum_law, self.count_law, self.spread, level
+            self.sums, self.counts, self.most, self.weights, self.sum_law, self.count_law, self.spread, asked, level
         )
         return self.y - half, self.y + half
 

@@ -12,7 +12,7 @@ import numpy as np
 from .. import accumulate
 from ..accumulate import Plan
 from ..ask import Answer, Ask, Public
-from ..bounds import UNITS, Cells
+from ..bounds import UNITS, Ball, Cells
 from ..errors import PlanError
 from ..explanation import Explanation
 from ..grids import edge_candidates, nearest
@@ -89,15 +89,30 @@ class ClippedSteps(Steps):
         return cell, np.zeros(cell.shape), steps * factor[:, None]
 
 
+@dataclass(frozen=True, eq=False)
+class CombinedSteps(ClippedSteps):
+    """Per record: combinations of its clipped differences, as a factorisation of the accumulation asks for them."""
+
+    asked: np.ndarray
+
+    def __call__(self, rows: Rows) -> np.ndarray:  # type: ignore[override]
+        cell, _, steps = super().__call__(rows)
+        combined = np.zeros((len(rows), len(self.asked)))
+        for j in range(cell.shape[1]):
+            combined += self.asked.T[cell[:, j]] * np.where(cell[:, j] >= 0, steps[:, j], 0.0)[:, None]
+        return combined
+
+
 @dataclass(frozen=True)
 class AccumulatedEffects(Explainer):
     """How predictions change along a feature, accumulated from small steps on the people who are near each step.
 
     Released: in three stages, a noisy histogram of the feature on a public grid, from which the borders of the intervals
     follow; for each feature a clip for a single record's step, chosen privately; and the noisy sum of steps per interval.
-    Dividing by the noisy counts, accumulating and centring cost nothing more. Categories are stepped through in
-    their declared order. `.clip` says how large a step may be: larger ones were scaled down, a bias the intervals do not
-    include. A list of features is one joint release with `.curves[name]`.
+    Dividing by the noisy counts, accumulating and centring cost nothing more; in zCDP accounts a factorisation of the
+    accumulation spreads the noise. Categories are stepped through in their declared order. `.clip` says how large a step
+    may be: larger ones were scaled down, a bias the intervals do not include. A list of features is one joint release
+    with `.curves[name]`.
 
     Claim: ale-ties, on cell-sum and quantile-span. Assumes that the model is a function of one row.
     Papers: "Tailoring differential privacy to any explainer" (private ALE); Apley and Zhu (2020).
@@ -175,10 +190,11 @@ class AccumulatedEffects(Explainer):
             clip = self.model.range * float(CLIPS[ask.choose(f"clip {name}", choice)[0]])
             steps.append(ClippedSteps(self.model, name, grid, plan, clip))
             counts.append(feature_counts)
-        sums = [Sum(step, Cells(len(step.plan.mass), value=step.clip, count_weight=0), columns=columns) for step in steps]
-        released = ask.total("steps", Joint(sums))
+        weights = [accumulate.centring_weights(step.plan, c, step.grid) for step, c in zip(steps, counts)]
+        asked = [combinations(public, step.plan.mass, w) for step, w in zip(steps, weights)]
+        released = ask.total("steps", Joint([steps_query(public, step, a, columns) for step, a in zip(steps, asked)]))
         curves: dict[str, Explanation] = {
-            step.name: self.curve(public, step, counts[i], released.part(i), count_law) for i, step in enumerate(steps)
+            step.name: self.curve(public, step, weights[i], asked[i], released.part(i), count_law) for i, step in enumerate(steps)
         }
         return curves[self.features[0]] if isinstance(self.feature, str) else Several(curves=curves)
 
@@ -188,12 +204,13 @@ class AccumulatedEffects(Explainer):
             return accumulate.plan_neighbours(counts, floor=count_law.scale)
         return accumulate.plan_ranks(counts, self.intervals or accumulate.interval_count(public.rows_or_default, epsilon))
 
-    def curve(self, public: Public, step: ClippedSteps, counts: np.ndarray, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
-        """Divide, accumulate and centre: released numbers only."""
+    def curve(
+        self, public: Public, step: ClippedSteps, weights: np.ndarray, asked: np.ndarray, answer: Answer, count_law: NoiseLaw
+    ) -> EffectCurve:
+        """Solve, divide, accumulate and centre: released numbers only."""
         feature, plan = public.schema[step.name], step.plan
-        sums, _ = answer.cells()
-        assert sums is not None
-        weights = accumulate.centring_weights(plan, counts, step.grid)
+        unit = step.clip / units_per_clip(public)
+        sums = np.linalg.solve(asked, np.array(answer.integers, dtype=float) * unit)
         effects = accumulate.mean_effects(sums, plan.mass, self.model.range)
         return EffectCurve(
             feature=step.name,
@@ -205,7 +222,8 @@ class AccumulatedEffects(Explainer):
             spread=np.sqrt((plan.share**2).sum(axis=1)),
             clip=step.clip,
             most=self.model.range,
-            sum_law=answer.law.times(step.clip / UNITS),
+            factorised=public.spend.currency == "rho",
+            sum_law=answer.law.times(unit),
             count_law=count_law,
             categorical=isinstance(feature, Category),
         )
@@ -228,13 +246,21 @@ class AccumulatedEffects(Explainer):
                 k = min(k, feature.levels - 1)
             # A smooth effect crosses the range in k steps; four times its share is a generous clip for one of them.
             clips.append(self.model.range * (1.0 if isinstance(feature, Category) else min(1.0, 4 / k)))
-            sums.append(Sum(_nothing, Cells(k, value=clips[-1], count_weight=0)))
-        law = public.mechanism(Joint(sums), stages["steps"]).law.times(1 / UNITS)
+            sums.append(Sum(_nothing, steps_bound(public, k, clips[-1])))
+        law = public.mechanism(Joint(sums), stages["steps"]).law.times(1 / units_per_clip(public))
         for name, clip, part in zip(self.features, clips, sums):
             k = part.size
             mass, weights = np.full(k, max(rows / k, 1.0)), np.full(k + 1, 1 / (k + 1))
             half = accumulate.half_widths(
-                np.zeros(k), mass, self.model.range, weights, law.times(clip), count_law, np.zeros(k), 0.95
+                np.zeros(k),
+                mass,
+                self.model.range,
+                weights,
+                law.times(clip),
+                count_law,
+                np.zeros(k),
+                combinations(public, mass, weights),
+                0.95,
             )
             errors.append(half)
             labels += [f"{name}, border {i}" for i in range(k + 1)]
@@ -252,6 +278,28 @@ class AccumulatedEffects(Explainer):
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if name in model.features]
         return [*(cls(model, name) for name in names), cls(model, names[:3]), cls(model, names[0], intervals=5)]
+
+
+def steps_query(public: Public, step: ClippedSteps, asked: np.ndarray, columns: tuple[str, ...]) -> Sum:
+    """The sums of steps per interval, or the combinations of them that are asked under Gaussian noise."""
+    bound = steps_bound(public, len(step.plan.mass), step.clip)
+    if isinstance(bound, Cells):
+        return Sum(step, bound, columns=columns)
+    return Sum(CombinedSteps(step.model, step.name, step.grid, step.plan, step.clip, asked), bound, columns=columns)
+
+
+def steps_bound(public: Public, intervals: int, clip: float) -> Ball | Cells:
+    """A record's steps have an absolute sum of at most the clip; combined by columns of length one, so has their length."""
+    return Ball(intervals, clip) if public.spend.currency == "rho" else Cells(intervals, value=clip, count_weight=0)
+
+
+def units_per_clip(public: Public) -> int:
+    return Ball.LIMIT if public.spend.currency == "rho" else UNITS
+
+
+def combinations(public: Public, mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Under Gaussian noise a factorisation of the accumulation is the better question; under Laplace it is not."""
+    return accumulate.factorisation(mass, weights) if public.spend.currency == "rho" else np.eye(len(mass))
 
 
 def _nothing(rows: Rows) -> None:
