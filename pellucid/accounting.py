@@ -48,8 +48,8 @@ class Budget:
             return exact("epsilon", self.epsilon)
         return rho_of_epsilon_delta(exact("epsilon", self.epsilon), exact("delta", self.delta))
 
-    def price(self, epsilon: Any = None, rho: Any = None, share: Any = None) -> Spend:
-        """What a request costs in this account: exactly one of epsilon, rho, share."""
+    def price(self, epsilon: Any = None, rho: Any = None, share: Any = None, whole: Fraction | None = None) -> Spend:
+        """What a request costs in this account: exactly one of epsilon, rho, share (of `whole`, or of this budget)."""
         given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("share", share)) if value is not None]
         if len(given) != 1:
             got = " and ".join(given) or "none of them"
@@ -64,17 +64,17 @@ class Budget:
         if name == "rho" and self.currency == "epsilon":
             raise PlanError("rho= needs a zCDP account; open the session with a budget that has delta > 0, or use epsilon=.")
         if name == "share":
-            amount = value * self.amount
+            amount = value * (self.amount if whole is None else whole)
         elif name == "epsilon" and self.currency == "rho":
             amount = rho_of_epsilon_delta(value, exact("delta", self.delta))
         else:
             amount = value
         # The ledger counts in units of 1e-12. Rounding the price down, and calibrating to the rounded price, lets three thirds
         # fill an account; rounding charges up afterwards would not.
-        whole = math.floor(amount * RESOLUTION)
-        if whole < 1000:
+        units = math.floor(amount * RESOLUTION)
+        if units < 1000:
             raise PlanError(f"{name}={float(value):g} is too small to pay for anything; an ε below 1e-3 is rarely useful.")
-        return Spend(self.currency, Fraction(whole, RESOLUTION))
+        return Spend(self.currency, Fraction(units, RESOLUTION))
 
     def guarantee(self, spend: Spend) -> tuple[float, float, float | None]:
         """(ε, δ, ρ) that an amount stands for."""

@@ -157,13 +157,16 @@ class Session:
         """The whole budget of the account, as the ledger has it."""
         return Amount.of(self.budget, from_units(self._account().budget))
 
+    def _price(self, epsilon: Any, rho: Any, share: Any) -> Spend:
+        return self.budget.price(epsilon, rho, share, whole=from_units(self._account().budget))
+
     def history(self) -> list[Entry]:
         """Every entry of the account, oldest first."""
         return self._ledger.history(self.name)
 
     def preview(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Preview:
         """The error to expect from a release. Touches no data, charges nothing."""
-        public, stages = self._plan(explainer, self.budget.price(epsilon, rho, share))
+        public, stages = self._plan(explainer, self._price(epsilon, rho, share))
         expected = explainer.expected(public)
         eps, delta, _ = self.budget.guarantee(public.spend)
         return Preview(
@@ -203,7 +206,7 @@ class Session:
 
     def charge_for(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Amount:
         """What `release` would charge for this request now: nothing if it can be replayed. Touches no data."""
-        public, _ = self._plan(explainer, self.budget.price(epsilon, rho, share))
+        public, _ = self._plan(explainer, self._price(epsilon, rho, share))
         free = self._stored(self._key(self._request(explainer, public))) is not None
         return Amount.of(self.budget, Fraction(0) if free else from_units(charge_units(public.spend.amount)))
 
@@ -227,7 +230,7 @@ class Session:
         An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
         noise. Say what it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
         """
-        public, stages = self._plan(explainer, self.budget.price(epsilon, rho, share))
+        public, stages = self._plan(explainer, self._price(epsilon, rho, share))
         request = self._request(explainer, public)
         key = self._key(request)
         if not fresh:

@@ -159,10 +159,13 @@ def test_zcdp_accounts_convert_epsilon_and_add_rho(people, schema):
     assert session.remaining == pytest.approx(0, abs=1e-9)
 
 
-def test_share_is_of_the_whole_account(session):
+def test_share_is_of_the_whole_account(session, tmp_path):
     session.release(pel.Distribution("sex"), share=0.25)
     session.release(pel.Distribution("school"), share=0.25)
     assert session.spent == pytest.approx(0.5)
+    pel.Ledger(tmp_path / "study.db").raise_budget("ward-7", 2 * 10**12, by="board", purpose="second year")
+    session.release(pel.Distribution("smoker"), share=0.25)
+    assert session.spent == pytest.approx(1.0) and session.whole == 2.0
 
 
 def test_preview_and_cost_touch_nothing(session, model, monkeypatch):
