@@ -14,28 +14,15 @@ from .mechanisms import NoiseLaw
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Curve(Explanation):
-    """Mean model output along one feature: `.x` (values of the feature) and `.y`."""
+class AnyCurve(Explanation):
+    """A curve along one feature."""
 
-    kind: ClassVar[str] = "curve"
     feature: str
     x: tuple[Any, ...]
     y: np.ndarray
-    law: NoiseLaw
-    count: float
-    noisy_count: bool
-    output: tuple[float, float]
     categorical: bool = False
     smoothed: bool = False
-    ylabel: str = "mean prediction"
-
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""
-        from .ask import Mean
-
-        lo, hi = self.output
-        half = Mean(self.y, self.law, self.count, self.noisy_count, lo, hi).half_widths(level)
-        return self.y - half, self.y + half
+    ylabel: str = ""
 
     def to_frame(self) -> pd.DataFrame:
         lower, upper = self.interval()
@@ -46,7 +33,27 @@ class Curve(Explanation):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EffectCurve(Explanation):
+class Curve(AnyCurve):
+    """Mean model output along one feature: `.x` (values of the feature) and `.y`."""
+
+    kind: ClassVar[str] = "curve"
+    law: NoiseLaw
+    count: float
+    noisy_count: bool
+    output: tuple[float, float]
+    ylabel: str = "mean prediction"
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""
+        from .ask import Mean
+
+        lo, hi = self.output
+        half = Mean(self.y, self.law, self.count, self.noisy_count, lo, hi).half_widths(level)
+        return self.y - half, self.y + half
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EffectCurve(AnyCurve):
     """Accumulated effects along one feature: `.x`, `.y` (centred) and the noisy `.counts` of the intervals between the x's.
 
     `effects` are the noisy mean effects of the intervals, `clip` the bound on what one record adds to them, itself chosen
@@ -54,9 +61,6 @@ class EffectCurve(Explanation):
     """
 
     kind: ClassVar[str] = "effect curve"
-    feature: str
-    x: tuple[Any, ...]
-    y: np.ndarray
     counts: np.ndarray
     sums: np.ndarray
     weights: np.ndarray
@@ -66,8 +70,6 @@ class EffectCurve(Explanation):
     most: float
     sum_law: NoiseLaw
     count_law: NoiseLaw
-    categorical: bool = False
-    smoothed: bool = False
     ylabel: str = "accumulated effect"
 
     @property
@@ -82,13 +84,6 @@ class EffectCurve(Explanation):
             self.sums, self.counts, self.most, self.weights, self.sum_law, self.count_law, self.spread, asked, level
         )
         return self.y - half, self.y + half
-
-    def to_frame(self) -> pd.DataFrame:
-        lower, upper = self.interval()
-        return pd.DataFrame({self.feature: list(self.x), "y": self.y, "lower": lower, "upper": upper})
-
-    def plot(self, ax: Any = None) -> Any:
-        return plots.curve(self, ax)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -351,6 +351,6 @@ def read_structured(path: str | Path, what: str) -> Any:
 def did_you_mean(name: Any, known: Any) -> str:
     close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        return f" (did you mean {close[0]!r}?)"
     listed = [str(k) for k in known]
-    return f"; known: {', '.join(listed[:12])}{', …' if len(listed) > 12 else ''}"
+    return f" (known: {', '.join(listed[:12])}{', …' if len(listed) > 12 else ''})"

@@ -19,11 +19,11 @@ from ..grids import edge_candidates, nearest
 from ..mechanisms import NoiseLaw
 from ..model import Model
 from ..query import Choice, Joint, Sum
-from ..results import EffectCurve, Several
+from ..results import EffectCurve
 from ..rows import Rows
 from ..schema import Category, Number, Schema
 from ..scores import QuantileScore
-from .base import Expected, Explainer, Stages, feature_list, needed_columns, whole_number
+from .base import AlongFeatures, Expected, Explainer, Stages, whole_number
 
 CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
 """Candidate clips, as parts of the model's range."""
@@ -104,7 +104,7 @@ class CombinedSteps(ClippedSteps):
 
 
 @dataclass(frozen=True)
-class AccumulatedEffects(Explainer):
+class AccumulatedEffects(AlongFeatures):
     """How predictions change along a feature, accumulated from small steps on the people who are near each step.
 
     Released: in three stages, a noisy histogram of the feature on a public grid, from which the borders of the intervals
@@ -126,8 +126,6 @@ class AccumulatedEffects(Explainer):
     True
     """
 
-    model: Model
-    feature: str | Sequence[str]
     intervals: int | None = None
 
     private_grid = True
@@ -138,24 +136,15 @@ class AccumulatedEffects(Explainer):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
+        super().__post_init__()
         whole_number("intervals", self.intervals, 1, 1000)
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        return feature_list(self.feature)
-
-    @property
-    def models(self) -> tuple[Model, ...]:
-        return (self.model,)
-
     def columns(self, schema: Schema) -> tuple[str, ...]:
+        needed = super().columns(schema)
         for name in self.features:
-            if name not in (self.model.features or tuple(schema)):
-                raise PlanError(f"the model does not use {name!r}: it has no effect. It uses {', '.join(self.model.features)}.")
             if (schema[name].levels or 2) < 2:
                 raise PlanError(f"{name!r} has a single declared value: there is no step to take.")
-        return needed_columns(schema, self.model, *self.features)
+        return needed
 
     def plan(self, public: Public) -> Stages:
         self.places_query(public)  # a request that cannot be asked is refused here, before it is paid for
@@ -196,7 +185,7 @@ class AccumulatedEffects(Explainer):
         curves: dict[str, Explanation] = {
             step.name: self.curve(public, step, weights[i], asked[i], released.part(i), count_law) for i, step in enumerate(steps)
         }
-        return curves[self.features[0]] if isinstance(self.feature, str) else Several(curves=curves)
+        return self.joined(curves)
 
     def interval_plan(self, public: Public, name: str, counts: np.ndarray, count_law: NoiseLaw, epsilon: float) -> Plan:
         """The intervals of one feature, from released counts."""

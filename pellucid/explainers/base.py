@@ -19,7 +19,8 @@ from ..ask import Ask, Public
 from ..errors import PlanError
 from ..explanation import Explanation
 from ..model import Model
-from ..schema import Schema
+from ..results import Several
+from ..schema import Schema, did_you_mean
 
 Stages = Mapping[str, Fraction]
 
@@ -74,6 +75,37 @@ class Explainer(ABC):
         return ()
 
 
+@dataclass(frozen=True)
+class AlongFeatures(Explainer):
+    """Base of explainers of a model along one feature, or along several in one joint release."""
+
+    model: Model
+    feature: str | Sequence[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return feature_list(self.feature)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        return (self.model,)
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        used = self.model.features or tuple(schema)
+        for name in self.features:
+            if name not in used:
+                raise PlanError(f"the model does not use {name!r}, so it has no effect{did_you_mean(name, used)}.")
+        wanted = {*self.features, *used}
+        return tuple(name for name in schema if name in wanted)
+
+    def joined(self, curves: dict[str, Explanation]) -> Explanation:
+        """A single result for a single name, all of them for a list."""
+        return curves[self.features[0]] if isinstance(self.feature, str) else Several(curves=curves)
+
+
 def feature_list(feature: str | Sequence[str]) -> tuple[str, ...]:
     """One name or several, as a tuple."""
     names = (feature,) if isinstance(feature, str) else tuple(feature)
@@ -82,12 +114,6 @@ def feature_list(feature: str | Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise PlanError(f"feature={list(names)!r}: a column is named twice.")
     return names
-
-
-def needed_columns(schema: Schema, model: Model | None, *features: str) -> tuple[str, ...]:
-    """Columns a map reads: the model's and the features asked about, in schema order."""
-    wanted = set(features) | set((model.features or tuple(schema)) if model else ())
-    return tuple(name for name in schema if name in wanted)
 
 
 def whole_number(name: str, value: Any, low: int, high: int) -> None:

@@ -16,11 +16,11 @@ from ..explanation import Explanation
 from ..grids import curve_points, spread_points
 from ..model import Model
 from ..query import Sum
-from ..results import Curve, Several
+from ..results import Curve
 from ..rows import Rows
 from ..schema import Category, Schema
 from ..smoothing import running_mean
-from .base import Expected, Explainer, Stages, feature_list, needed_columns, whole_number
+from .base import AlongFeatures, Expected, Explainer, Stages, whole_number
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Ceteris:
 
 
 @dataclass(frozen=True)
-class PartialDependence(Explainer):
+class PartialDependence(AlongFeatures):
     """How the mean prediction moves along a feature, everything else left as it is.
 
     Released: one mean per grid point, all points by one draw of noise. The grid is public: all declared categories, all
@@ -57,8 +57,6 @@ class PartialDependence(Explainer):
     (10, True)
     """
 
-    model: Model
-    feature: str | Sequence[str]
     points: int | Sequence[Any] | None = None
     smooth: int = 0
 
@@ -69,7 +67,7 @@ class PartialDependence(Explainer):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
+        super().__post_init__()
         if isinstance(self.points, int) or self.points is None:
             whole_number("points", self.points, 2, 1000)
         elif len(self.features) > 1:
@@ -77,22 +75,6 @@ class PartialDependence(Explainer):
         else:
             object.__setattr__(self, "points", tuple(self.points))
         whole_number("smooth", self.smooth, 0, 99)
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        return feature_list(self.feature)
-
-    @property
-    def models(self) -> tuple[Model, ...]:
-        return (self.model,)
-
-    def columns(self, schema: Schema) -> tuple[str, ...]:
-        for name in self.features:
-            if name not in (self.model.features or tuple(schema)):
-                raise PlanError(
-                    f"the model does not use {name!r}: its partial dependence is flat. It uses {', '.join(self.model.features)}."
-                )
-        return needed_columns(schema, self.model, *self.features)
 
     def grid(self, name: str, public: Public) -> np.ndarray:
         """The public grid of one feature, in inner form."""
@@ -133,7 +115,7 @@ class PartialDependence(Explainer):
                 categorical=categorical,
                 smoothed=bool(self.smooth) and not categorical,
             )
-        return curves[self.features[0]] if isinstance(self.feature, str) else Several(curves=curves)
+        return self.joined(curves)
 
     def expected(self, public: Public) -> Expected:
         query = self.query(public)
