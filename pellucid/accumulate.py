@@ -11,7 +11,7 @@ import numpy as np
 
 from .mechanisms import NoiseLaw
 
-DRAWS = 4000
+DRAWS = 3000
 """Simulated copies of the noise behind each error bar."""
 
 
@@ -20,15 +20,20 @@ def interval_count(rows: int, epsilon: float) -> int:
     return max(k for k in (3, 11, 33, 99) if k == 3 or k <= 1.1 * (rows * epsilon) ** 0.4)
 
 
-def project_counts(noisy: np.ndarray, total: float) -> np.ndarray:
+def project_counts(noisy: np.ndarray, total: float | np.ndarray) -> np.ndarray:
     """The nearest non-negative counts with the given total: one constant is taken off, the rest is cut at zero.
+
+    Works on one histogram, or on one per row.
 
     >>> project_counts(np.array([5.0, -1.0, 2.0]), 6.0).tolist()
     [4.5, 0.0, 1.5]
     """
-    falling = np.sort(noisy)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(noisy) + 1)
-    return np.maximum(noisy - excess[np.flatnonzero(falling > excess)[-1]], 0.0)
+    rows = np.atleast_2d(noisy)
+    falling = -np.sort(-rows, axis=1)
+    excess = (np.cumsum(falling, axis=1) - np.reshape(total, (-1, 1))) / np.arange(1, rows.shape[1] + 1)
+    last = rows.shape[1] - 1 - np.argmax((falling > excess)[:, ::-1], axis=1)
+    cleaned = np.maximum(rows - excess[np.arange(len(rows)), last][:, None], 0.0)
+    return cleaned.reshape(np.shape(noisy))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,31 +167,66 @@ def curve(effects: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return y - weights @ y
 
 
-def half_widths(
-    sums: np.ndarray,
-    mass: np.ndarray,
-    most: float,
-    weights: np.ndarray,
-    sum_law: NoiseLaw,
-    count_law: NoiseLaw,
-    spread: np.ndarray,
-    asked: np.ndarray,
-    level: float,
-) -> np.ndarray:
-    """Error bars of the accumulated curve, from simulated copies of both noises.
+@dataclass(frozen=True, eq=False)
+class ErrorModel:
+    """What is public about the noise behind one accumulated curve, enough to draw copies of its error.
 
-    A mean effect S/M errs by (noise of S − effect·noise of M)/M; `spread` says how much of the count noise of single grid
-    values reaches the mass of an interval, `asked` which combinations of the sums the noise was added to.
+    `cells` is the released histogram on the grid (with a cell for missing values, if any, at the end), `place` and `share`
+    how its values are divided over the intervals, `asked` the combinations of sums that were released.
     """
-    sum_law.half_width(level)  # refuses a level that is not a probability
-    effects = mean_effects(sums, mass, most)
-    noise = sum_law.draws(DRAWS, seed=1)[:, : len(sums)] @ np.linalg.inv(asked).T
-    counts = _wide_enough(count_law, len(sums)).draws(DRAWS, seed=2)[:, : len(sums)] * spread
-    errors = (noise - effects * counts) / mass
-    paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
-    return np.quantile(np.abs(paths - (paths @ weights)[:, None]), level, axis=0)
+
+    sums: np.ndarray
+    mass: np.ndarray
+    most: float
+    floor: float
+    weights: np.ndarray
+    asked: np.ndarray
+    sum_law: NoiseLaw
+    count_law: NoiseLaw
+    cells: np.ndarray
+    fixed_total: bool
+    place: np.ndarray
+    share: np.ndarray
+    on_grid: np.ndarray
+    """Values of the curve at the grid values."""
+
+    def half_widths(self, level: float) -> np.ndarray:
+        """Error bars of the curve: both noises are drawn again around what was released, and the curve is computed again.
+
+        The counts enter twice, in the mean effects and in the centring, with the same noise.
+        """
+        self.sum_law.half_width(level)  # refuses a level that is not a probability
+        shift = self._count_errors()
+        size, values = len(self.sums), len(self.place)
+        moved = np.zeros((DRAWS, size))
+        for j in range(self.place.shape[1]):
+            inside = np.flatnonzero(self.place[:, j] >= 0)
+            np.add.at(moved.T, self.place[inside, j].astype(int), (shift[:, inside] * self.share[inside, j]).T)
+        noise = self.sum_law.draws(DRAWS, seed=1)[:, :size] @ np.linalg.inv(self.asked).T
+        again = mean_effects(self.sums + noise, np.maximum(self.mass + moved, self.floor), self.most)
+        errors = again - mean_effects(self.sums, self.mass, self.most)
+        paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
+        total = max(self.cells[:values].sum(), 1.0)
+        centre = paths @ self.weights + shift[:, :values] @ self.on_grid / total
+        return np.quantile(np.abs(paths - centre[:, None]), level, axis=0)
+
+    def _count_errors(self) -> np.ndarray:
+        """Copies of the error of the cleaned counts: noise is added to them, and they are cleaned again.
+
+        Cells below their noise are taken as empty: what cleaning left there is noise, kept because it was positive, and
+        all of it is error.
+        """
+        size = len(self.cells)
+        ghost = self.cells <= self.count_law.half_width(1 - 1 / max(size, 4))
+        likely = np.where(ghost, 0.0, self.cells)
+        likely *= self.cells.sum() / max(likely.sum(), 1e-300)
+        law = self.count_law if self.count_law.size >= size else NoiseLaw(self.count_law.kind, self.count_law.scale, size)
+        noisy = likely + law.draws(DRAWS, seed=2)[:, :size]
+        total = np.full(DRAWS, self.cells.sum()) if self.fixed_total else np.maximum(noisy.sum(axis=1), 1.0)
+        return np.where(ghost, self.cells, project_counts(noisy, total) - likely)
 
 
-def _wide_enough(law: NoiseLaw, size: int) -> NoiseLaw:
-    """Count noise for `size` intervals: independent coordinates stay independent however many there are."""
-    return law if law.size >= size else NoiseLaw(law.kind, law.scale, size)
+def noise_alone(mass: np.ndarray, weights: np.ndarray, asked: np.ndarray, sum_law: NoiseLaw, level: float) -> np.ndarray:
+    """Half-widths from the noise of the sums alone: what can be said before anything is released."""
+    noise = sum_law.draws(DRAWS, seed=1)[:, : len(mass)] @ np.linalg.inv(asked).T
+    return np.quantile(np.abs(noise @ curve_of_sums(mass, weights).T), level, axis=0)

@@ -46,7 +46,9 @@ def curve_points(feature: Feature, rows: int, epsilon: float) -> np.ndarray:
         return np.arange(feature.levels, dtype=float)
     if not feature.integer:
         return spread_points(feature, int(min(65, max(5, round(0.6 * (rows * epsilon) ** (1 / 3))))))
-    most = int(min(129, max(8, math.floor(math.sqrt(rows * epsilon)))))
+    # On a wide column gaps grow with the distance from the lower bound, so twice the points give the same resolution there.
+    wide = 2 if (feature.levels or 0) > WIDE else 1
+    most = wide * int(min(129, max(8, math.floor(math.sqrt(rows * epsilon)))))
     whole = every_value(feature, most)
     return spread_points(feature, most) if whole is None else whole
 

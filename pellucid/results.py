@@ -57,19 +57,25 @@ class EffectCurve(AnyCurve):
     """Accumulated effects along one feature: `.x`, `.y` (centred) and the noisy `.counts` of the intervals between the x's.
 
     `effects` are the noisy mean effects of the intervals, `clip` the bound on what one record adds to them, itself chosen
-    privately: larger steps were scaled down to it.
+    privately: larger steps were scaled down to it. `cells` is the released histogram on the public `grid`, and `place` and
+    `share` say how the values of the grid were divided over the intervals.
     """
 
     kind: ClassVar[str] = "effect curve"
     counts: np.ndarray
     sums: np.ndarray
     weights: np.ndarray
-    spread: np.ndarray
     factorised: bool
     clip: float
     most: float
+    floor: float
     sum_law: NoiseLaw
     count_law: NoiseLaw
+    grid: np.ndarray
+    cells: np.ndarray
+    fixed_total: bool
+    place: np.ndarray
+    share: np.ndarray
     ylabel: str = "accumulated effect"
 
     @property
@@ -79,10 +85,21 @@ class EffectCurve(AnyCurve):
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): covers the curve of the same intervals and the same clip without noise, about `level` of the time."""
-        asked = accumulate.factorisation(self.counts, self.weights) if self.factorised else np.eye(len(self.sums))
-        half = accumulate.half_widths(
-            self.sums, self.counts, self.most, self.weights, self.sum_law, self.count_law, self.spread, asked, level
-        )
+        half = accumulate.ErrorModel(
+            sums=self.sums,
+            mass=self.counts,
+            most=self.most,
+            floor=self.floor,
+            weights=self.weights,
+            asked=accumulate.factorisation(self.counts, self.weights) if self.factorised else np.eye(len(self.sums)),
+            sum_law=self.sum_law,
+            count_law=self.count_law,
+            cells=self.cells,
+            fixed_total=self.fixed_total,
+            place=self.place,
+            share=self.share,
+            on_grid=np.interp(self.grid, np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float), self.y),
+        ).half_widths(level)
         return self.y - half, self.y + half
 
 

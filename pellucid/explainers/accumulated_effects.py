@@ -168,23 +168,23 @@ class AccumulatedEffects(AlongFeatures):
         answer = ask.total("places", self.places_query(public))
         count_law = answer.law.times(1 / UNITS)
         steps: list[ClippedSteps] = []
-        counts: list[np.ndarray] = []
+        cells: list[np.ndarray] = []
         for i, name in enumerate(self.features):
             grid = edge_candidates(public.schema[name])
-            feature_counts = _clean_counts(answer.part(i), public)[: len(grid)]
+            cells.append(_clean_counts(answer.part(i), public))
+            feature_counts = cells[-1][: len(grid)]
             plan = self.interval_plan(public, name, feature_counts, count_law, epsilon)
             per_step = 32 if isinstance(public.schema[name], Category) else 8
             q = _clip_quantile(per_step * len(plan.mass) / epsilon, feature_counts.sum())
             choice = Choice(Sum(StepSize(self.model, name, grid, plan), Cells(len(CLIPS)), columns=columns), QuantileScore(q))
             clip = self.model.range * float(CLIPS[ask.choose(f"clip {name}", choice)[0]])
             steps.append(ClippedSteps(self.model, name, grid, plan, clip))
-            counts.append(feature_counts)
-        weights = [accumulate.centring_weights(step.plan, c, step.grid) for step, c in zip(steps, counts)]
+        weights = [accumulate.centring_weights(step.plan, c[: len(step.grid)], step.grid) for step, c in zip(steps, cells)]
         asked = [combinations(public, step.plan.mass, w) for step, w in zip(steps, weights)]
         released = ask.total("steps", Joint([steps_query(public, step, a, columns) for step, a in zip(steps, asked)]))
-        curves: dict[str, Explanation] = {
-            step.name: self.curve(public, step, weights[i], asked[i], released.part(i), count_law) for i, step in enumerate(steps)
-        }
+        curves: dict[str, Explanation] = {}
+        for i, step in enumerate(steps):
+            curves[step.name] = self.curve(public, step, cells[i], weights[i], asked[i], released.part(i), count_law)
         return self.joined(curves)
 
     def interval_plan(self, public: Public, name: str, counts: np.ndarray, count_law: NoiseLaw, epsilon: float) -> Plan:
@@ -194,13 +194,21 @@ class AccumulatedEffects(AlongFeatures):
         return accumulate.plan_ranks(counts, self.intervals or accumulate.interval_count(public.rows_or_default, epsilon))
 
     def curve(
-        self, public: Public, step: ClippedSteps, weights: np.ndarray, asked: np.ndarray, answer: Answer, count_law: NoiseLaw
+        self,
+        public: Public,
+        step: ClippedSteps,
+        cells: np.ndarray,
+        weights: np.ndarray,
+        asked: np.ndarray,
+        answer: Answer,
+        count_law: NoiseLaw,
     ) -> EffectCurve:
         """Solve, divide, accumulate and centre: released numbers only."""
         feature, plan = public.schema[step.name], step.plan
         unit = step.clip / units_per_clip(public)
         sums = np.linalg.solve(asked, np.array(answer.integers, dtype=float) * unit)
         effects = accumulate.mean_effects(sums, plan.mass, self.model.range)
+        place, share = plan.places()
         return EffectCurve(
             feature=step.name,
             x=tuple(feature.label(v) for v in step.grid[plan.edges]),
@@ -208,19 +216,23 @@ class AccumulatedEffects(AlongFeatures):
             counts=plan.mass,
             sums=sums,
             weights=weights,
-            spread=np.sqrt((plan.share**2).sum(axis=1)),
+            factorised=public.spend.currency == "rho",
             clip=step.clip,
             most=self.model.range,
-            factorised=public.spend.currency == "rho",
+            floor=count_law.scale if isinstance(feature, Category) else 1.0,
             sum_law=answer.law.times(unit),
             count_law=count_law,
+            grid=step.grid,
+            cells=cells,
+            fixed_total=public.rows is not None,
+            place=place.astype(float),
+            share=share,
             categorical=isinstance(feature, Category),
         )
 
     def expected(self, public: Public) -> Expected:
         rows, epsilon = public.planning_rows, public.epsilon_like / len(self.features)
         stages = self.plan(public)
-        count_law = public.mechanism(self.places_query(public), stages["places"]).law.times(1 / UNITS)
         labels: list[str] = []
         errors: list[np.ndarray] = []
         clips, sums = [], []
@@ -240,23 +252,13 @@ class AccumulatedEffects(AlongFeatures):
         for name, clip, part in zip(self.features, clips, sums):
             k = part.size
             mass, weights = np.full(k, max(rows / k, 1.0)), np.full(k + 1, 1 / (k + 1))
-            half = accumulate.half_widths(
-                np.zeros(k),
-                mass,
-                self.model.range,
-                weights,
-                law.times(clip),
-                count_law,
-                np.zeros(k),
-                combinations(public, mass, weights),
-                0.95,
-            )
+            half = accumulate.noise_alone(mass, weights, combinations(public, mass, weights), law.times(clip), 0.95)
             errors.append(half)
             labels += [f"{name}, border {i}" for i in range(k + 1)]
         error = np.concatenate(errors)
         notes = (
             "assumes equally filled intervals and steps of at most four times an even share of the range; the clip chosen "
-            "privately may be smaller, and for a model with large jumps it is larger",
+            "privately may be smaller, and for a model with large jumps it is larger; the noise of the counts comes on top",
         )
         return Expected(tuple(labels), error, float(2**0.5 * error.max()), notes)
 
