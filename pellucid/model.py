@@ -193,7 +193,8 @@ class ReadyModel:
                 return np.asarray(feature.values)[codes]
             if self.input == "category frame":
                 return pd.Categorical.from_codes(codes, list(feature.values), ordered=feature.ordered)  # type: ignore[call-overload]
-            return pd.array([str(v) for v in feature.values], dtype="str").take(codes)
+            # Plain objects: encoders turn other kinds of text into these at every call.
+            return pd.Series(np.array(feature.values, dtype=object)[codes], dtype=object)
         # By the declaration, not by the batch: one missing cell must not change the type of everybody's column.
         if feature.integer and self.input not in ("array", "codes") and not math.isnan(float(feature.missing or 0.0)):
             return positions.astype(np.int64)
