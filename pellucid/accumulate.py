@@ -64,13 +64,18 @@ class Plan:
         return place, share
 
 
-def plan_ranks(counts: np.ndarray, intervals: int) -> Plan:
+def plan_ranks(counts: np.ndarray, intervals: int, noise: float = 0.0) -> Plan:
     """Intervals that hold about equally many records, from non-negative noisy counts on a public grid.
 
     Borders are the grid values at ranks k·n/K; blocks whose borders coincide (many records tied at one value) have no
     effect and are dropped. Tied records are divided in proportion to the ranks they cover, as the average over all tie
-    orders would; records of dropped blocks strengthen the intervals that hold the same value.
+    orders would; records of dropped blocks strengthen the intervals that hold the same value. The outermost cells that
+    do not rise above `noise` are left out: cleaning leaves positive noise in empty tails, and intervals that reach out to
+    it would span far more than anybody's value.
     """
+    above = np.flatnonzero(counts > noise)
+    if len(above) > 1:
+        counts = np.where((np.arange(len(counts)) >= above[0]) & (np.arange(len(counts)) <= above[-1]), counts, 0.0)
     total = counts.sum()
     below = np.concatenate([[0.0], np.cumsum(counts)])
     populated = np.flatnonzero(counts > 0)
@@ -151,6 +156,7 @@ def _square_root(symmetric: np.ndarray) -> np.ndarray:
 def centring_weights(plan: Plan, counts: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Weights of the borders in the mean of the interpolated curve over the (noisy) distribution of the feature."""
     x = grid[plan.edges]
+    counts = np.where((grid >= x[0]) & (grid <= x[-1]), counts, 0.0)  # what lies outside the plan is noise
     weights = np.array([np.interp(grid, x, unit) @ counts for unit in np.eye(len(x))])
     whole = weights.sum()
     return weights / whole if whole > 0 else np.full(len(x), 1 / len(x))
@@ -188,7 +194,7 @@ class ErrorModel:
     place: np.ndarray
     share: np.ndarray
     on_grid: np.ndarray
-    """Values of the curve at the grid values."""
+    """Values of the curve at the grid values; zero outside its borders, which the centring leaves out."""
 
     def half_widths(self, level: float) -> np.ndarray:
         """Error bars of the curve: both noises are drawn again around what was released, and the curve is computed again.

@@ -85,6 +85,7 @@ class EffectCurve(AnyCurve):
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): covers the curve of the same intervals and the same clip without noise, about `level` of the time."""
+        borders = np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float)
         half = accumulate.ErrorModel(
             sums=self.sums,
             mass=self.counts,
@@ -98,7 +99,7 @@ class EffectCurve(AnyCurve):
             fixed_total=self.fixed_total,
             place=self.place,
             share=self.share,
-            on_grid=np.interp(self.grid, np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float), self.y),
+            on_grid=np.interp(self.grid, borders, self.y, left=0.0, right=0.0),
         ).half_widths(level)
         return self.y - half, self.y + half
 

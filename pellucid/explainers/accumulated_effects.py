@@ -191,7 +191,8 @@ class AccumulatedEffects(AlongFeatures):
         """The intervals of one feature, from released counts."""
         if isinstance(public.schema[name], Category):
             return accumulate.plan_neighbours(counts, floor=count_law.scale)
-        return accumulate.plan_ranks(counts, self.intervals or accumulate.interval_count(public.rows_or_default, epsilon))
+        intervals = self.intervals or accumulate.interval_count(public.rows_or_default, epsilon)
+        return accumulate.plan_ranks(counts, intervals, noise=count_law.half_width(1 - 1 / len(counts)))
 
     def curve(
         self,
