@@ -134,8 +134,8 @@ class Mean:
             return np.full(len(self.values), radius * self.law.half_width(level) / self.count)
         if self.count < 1:
             return np.full(len(self.values), self.hi - self.lo)
-        noise = self.law.draws(20_000)
-        errors = (radius * noise[:, :1] - (self.values - centre) * noise[:, -1:]) / self.count
+        noise = self.law.pairs(10_000)
+        errors = (radius * noise[:, :1] - (self.values - centre) * noise[:, 1:]) / self.count
         return np.quantile(np.abs(errors), level, axis=0)
 
 

@@ -59,8 +59,7 @@ class NoiseLaw:
             return self.scale * math.sqrt(2) * float(special.ndtri(level))
         if self.kind == "none" or self.size < 2:
             return 0.0
-        draws = _unit_draws(self.kind, self.size)
-        return self.scale * float(np.quantile(draws[:, 0] - draws[:, 1], level))
+        return self.scale * _unit_gap(self.kind, self.size, level)
 
     def draws(self, count: int, seed: int = 0) -> np.ndarray:
         """Independent copies of the noise for error bars. Reproducible, and never added to anything private."""
@@ -72,6 +71,13 @@ class NoiseLaw:
         if self.kind == "k-norm":
             return rng.gamma(self.size + 1, self.scale, (count, 1)) * rng.uniform(-1, 1, (count, self.size))
         return np.zeros((count, self.size))
+
+    def pairs(self, count: int, seed: int = 0) -> np.ndarray:
+        """Copies of two of the coordinates: enough for the error of a ratio, whatever the number of coordinates."""
+        if self.kind != "k-norm":
+            return NoiseLaw(self.kind, self.scale, 2).draws(count, seed)
+        rng = np.random.default_rng(seed)
+        return rng.gamma(self.size + 1, self.scale, (count, 1)) * rng.uniform(-1, 1, (count, 2))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "scale": self.scale, "size": self.size}
@@ -94,9 +100,7 @@ def _cube_quantile(size: int, level: float) -> float:
     return high
 
 
-@functools.lru_cache(maxsize=32)
-def _unit_draws(kind: NoiseKind, size: int) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    if kind == "laplace":
-        return rng.laplace(0, 1, (200_000, 2))
-    return rng.gamma(size + 1, 1.0, (200_000, 1)) * rng.uniform(-1, 1, (200_000, 2))
+@functools.lru_cache(maxsize=256)
+def _unit_gap(kind: NoiseKind, size: int, level: float) -> float:
+    draws = NoiseLaw(kind, 1.0, size).pairs(200_000)
+    return float(np.quantile(draws[:, 0] - draws[:, 1], level))

@@ -1,6 +1,6 @@
 """Honest error bars: how often 95 % intervals hold the value without noise, over thousands of noise draws on fixed totals.
 
-    python benchmarks/coverage.py
+    python benchmarks/error_bars.py
 
 Partial dependence and distributions: every point must be covered 93 to 97 % of the time. Accumulated effects: on average over
 points, against the curve of the same released intervals and the same clip with exact sums and exact counts; how far that
