@@ -241,3 +241,13 @@ def test_a_factorisation_changes_the_noise_not_the_curve(silent, people, schema,
             for budget in (pel.Budget(epsilon=1000.0), pel.Budget(epsilon=900.0, delta=1e-6))
         )
         np.testing.assert_allclose(pure.y, zcdp.y, atol=1e-4)
+
+
+def test_too_many_categories_are_refused_before_paying():
+    wide = pel.Schema({"c": pel.Category(list(range(1100)))})
+    model = pel.Model(lambda d: d["c"] / 1100, output=(0, 1), features=["c"], trained_on="other data")
+    session = pel.Session({"c": list(range(1100))}, wide, budget=pel.Budget(epsilon=1.0, delta=1e-6))
+    with pytest.raises(pel.PlanError, match="1024"):
+        session.release(pel.AccumulatedEffects(model, "c"), epsilon=0.5)
+    assert session.spent == 0
+    assert len(release({"c": list(range(1100))}, wide, pel.AccumulatedEffects(model, "c")).x) == 1100

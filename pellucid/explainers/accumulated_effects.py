@@ -147,7 +147,11 @@ class AccumulatedEffects(AlongFeatures):
         return needed
 
     def plan(self, public: Public) -> Stages:
-        self.places_query(public)  # a request that cannot be asked is refused here, before it is paid for
+        # What cannot be asked is refused here, before it is paid for.
+        self.places_query(public)
+        for name in self.features:
+            if isinstance(public.schema[name], Category):
+                steps_bound(public, int(public.schema[name].levels or 2) - 1, self.model.range)
         # Categories need their counts less precisely (no borders hang on them) and their steps more.
         only_categories = all(isinstance(public.schema[name], Category) for name in self.features)
         places = Fraction(10 if only_categories else 20, 100)
