@@ -56,9 +56,8 @@ def curve_points(feature: Feature, rows: int, epsilon: float) -> np.ndarray:
 def edge_candidates(feature: Feature) -> np.ndarray:
     """The public values that borders of intervals may take: every category, every integer up to a thousand, else a fixed grid."""
     whole = every_value(feature, WIDE)
-    if whole is not None:
-        return whole
-    assert isinstance(feature, Number)
+    if isinstance(feature, Category) or whole is not None:
+        return np.arange(feature.levels, dtype=float) if whole is None else whole
     return spread_points(feature, 257 if feature.integer else 65)
 
 
