@@ -55,9 +55,11 @@ def curve_points(feature: Feature, rows: int, epsilon: float) -> np.ndarray:
 
 def edge_candidates(feature: Feature) -> np.ndarray:
     """The public values that borders of intervals may take: every category, every integer up to a thousand, else a fixed grid."""
+    if isinstance(feature, Category):
+        return np.arange(feature.levels, dtype=float)
     whole = every_value(feature, WIDE)
-    if isinstance(feature, Category) or whole is not None:
-        return np.arange(feature.levels, dtype=float) if whole is None else whole
+    if whole is not None:
+        return whole
     return spread_points(feature, 257 if feature.integer else 65)
 
 
