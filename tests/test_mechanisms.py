@@ -256,3 +256,17 @@ def test_exact_samplers_match_their_laws_on_a_coarse_lattice():
         keep = expected > 5
         statistic = ((counts - expected)[keep] ** 2 / expected[keep]).sum()
         assert stats.chi2.sf(statistic, keep.sum() - 1) > 1e-4
+
+
+def test_gaussian_noise_with_relative_scales():
+    """Off-diagonal entries of a Gram matrix stand for two equal ones: their noise is √2 smaller, at the same ρ."""
+    from pellucid.bounds import Gram
+    from pellucid.query import Sum, relative_scales
+
+    gram = Sum(lambda rows: None, Gram(3, 1.0))
+    scales = relative_scales(gram)
+    mechanism = calibrate(gram.bound.added(), gram.size, Spend("rho", Fraction(1, 8)), scales)
+    assert mechanism.cost <= Fraction(1, 8)
+    spread = draws(mechanism, 3000).std(axis=0) / float(mechanism.scale)
+    np.testing.assert_allclose(spread, scales, rtol=0.08)
+    assert sorted({round(s, 3) for s in scales}) == [0.707, 1.0]
