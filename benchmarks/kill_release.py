@@ -73,9 +73,8 @@ def main() -> int:
         account, result = ledger.account("people"), ledger.verify()
         counted = sum(e.amount for e in charges.values())
         print(f"{options.kills} kills: {len(seen)} releases held by children, {len(charges)} charges and {len(released)} stored")
-        print(
-            f"{uncharged} releases without a charge, {lost} not stored; spent {'adds up' if counted == account.spent else 'DIFFERS'}"
-        )
+        spent = "adds up" if counted == account.spent else "DIFFERS"
+        print(f"{uncharged} releases without a charge, {lost} not stored; spent {spent}")
         print("the chain verifies" if result.ok else f"the chain DOES NOT VERIFY: {result.message}")
         return 0 if not (uncharged or lost) and counted == account.spent and result.ok else 1
 
