@@ -11,6 +11,7 @@ import numpy as np
 from .bounds import UNITS, Bound, Box, Cells
 from .engine import Engine
 from .errors import PlanError
+from .mean import Mean
 from .mechanisms import Mechanism, NoiseLaw, Spend, add_noise, calibrate, calibrate_choice, choose
 from .query import Choice, Joint, Sum, changes, parts_of, relative_scales, sensitivity
 from .schema import Relation, Schema, Unit
@@ -114,29 +115,6 @@ class Answer:
         sums = numbers[: bound.cells] * bound.unit if bound.value is not None else None
         counts = numbers[-bound.cells :] / bound.counts if bound.counts else None
         return sums, counts
-
-
-@dataclass(frozen=True)
-class Mean:
-    """Noisy means of bounded values; `law` is the noise of the underlying sums in units of half the range."""
-
-    values: np.ndarray
-    law: NoiseLaw
-    count: float
-    noisy_count: bool
-    lo: float
-    hi: float
-
-    def half_widths(self, level: float) -> np.ndarray:
-        """Error bars of each mean. With a noisy count the error of the ratio is drawn from the public law of the noise."""
-        radius, centre = (self.hi - self.lo) / 2, (self.hi + self.lo) / 2
-        if not self.noisy_count:
-            return np.full(len(self.values), radius * self.law.half_width(level) / self.count)
-        if self.count < 1:
-            return np.full(len(self.values), self.hi - self.lo)
-        noise = self.law.pairs(10_000)
-        errors = (radius * noise[:, :1] - (self.values - centre) * noise[:, 1:]) / self.count
-        return np.quantile(np.abs(errors), level, axis=0)
 
 
 @dataclass

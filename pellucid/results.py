@@ -10,6 +10,7 @@ import pandas as pd
 
 from . import accumulate, plots
 from .explanation import Explanation
+from .mean import Mean
 from .mechanisms import NoiseLaw
 
 
@@ -45,8 +46,6 @@ class Curve(AnyCurve):
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""
-        from .ask import Mean
-
         lo, hi = self.output
         half = Mean(self.y, self.law, self.count, self.noisy_count, lo, hi).half_widths(level)
         return self.y - half, self.y + half

@@ -240,9 +240,17 @@ def _as_floats(column: pa.Array) -> np.ndarray:
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if _is_text(kind):
-        cells = pd.Series(column.to_pylist(), dtype=object).replace({"True": 1.0, "False": 0.0})
+        cells = pd.Series(_cells(column), dtype=object).replace({"True": 1.0, "False": 0.0})
         return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=float)
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    """The cells as Python values. Bytes that are not UTF-8 are replaced: Arrow would raise for the whole column."""
+    if not _is_text(column.type):
+        return column.to_pylist()
+    raw = column.cast(pa.large_binary() if not pa.types.is_string_view(column.type) else pa.binary_view()).to_pylist()
+    return [None if cell is None else cell.decode("utf-8", "replace") for cell in raw]
 
 
 def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
@@ -250,7 +258,7 @@ def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
     positions = _positions(feature)
     missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
     levels = np.array(
-        [_lookup(positions, cell, missing, unknown) for cell in encoded.dictionary.to_pylist()] + [missing], dtype=float
+        [_lookup(positions, cell, missing, unknown) for cell in _cells(encoded.dictionary)] + [missing], dtype=float
     )
     # A null cell has no index; -1 points at the entry appended for it.
     return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]

@@ -239,3 +239,18 @@ def test_broken_or_mixed_ids_say_the_fix(tmp_path):
     pd.DataFrame({"age": [1.0], "id": ["x"]}).to_parquet(folder / "b.parquet")
     with pytest.raises(pel.DataError, match="differ in their columns"):
         Engine(folder, pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_bytes_that_are_not_text_are_just_unknown(kind):
+    """Arrow raises for a whole column when one cell is not UTF-8; here that cell alone is unparsable or unknown."""
+    raw = pa.array(
+        [b"3", b"\xff\xfe", b"F", None],
+        {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(kind, pa.binary_view()),
+    )
+    column = pa.Array.from_buffers(kind, len(raw), raw.buffers())
+    np.testing.assert_array_equal(decode(AGE, column), [3, 7, 7, 7])
+    np.testing.assert_array_equal(decode(SEX, column), [1, 1, 0, 2])
+    np.testing.assert_array_equal(decode(SEX, column.dictionary_encode() if kind != pa.string_view() else column), [1, 1, 0, 2])
+    engine = Engine(pa.table({"age": [1, 2, 3, 4], "id": column}), pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
+    assert engine.units == 3

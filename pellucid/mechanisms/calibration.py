@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -93,6 +94,14 @@ def delta_of_rho(rho: float, epsilon: float) -> float:
     return min(1.0, math.exp(min(0.0, _log_delta(rho, epsilon, 1 + math.exp((low + high) / 2)))) * (1 + 1e-9))
 
 
+def _edge(good: Callable[[float], bool], inside: float, outside: float) -> float:
+    """The last good number between a good and a bad one, by halving; always a good one itself."""
+    for _ in range(70):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if good(middle) else (inside, middle)
+    return inside
+
+
 @functools.lru_cache(maxsize=1024)
 def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
     """The largest ρ (rounded down to 1e-12) whose zCDP guarantee implies (ε, δ)-DP. Claim: zcdp-conversion
@@ -101,16 +110,8 @@ def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> 
     0.024355970357
     """
     eps, target = float(epsilon), float(delta)
-    low, high = 0.0, eps + 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if delta_of_rho(middle, eps) <= target:
-            low = middle
-        else:
-            high = middle
-        if high - low <= 1e-15 * high:
-            break
-    return Fraction(math.floor(low * 10**12), 10**12)
+    largest = _edge(lambda rho: delta_of_rho(rho, eps) <= target, inside=0.0, outside=eps + 1.0)
+    return Fraction(math.floor(largest * 10**12), 10**12)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -119,16 +120,8 @@ def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
     r, target = float(rho), float(delta)
     if r == 0:
         return 0.0
-    low, high = 0.0, r + 2 * math.sqrt(r * math.log(1 / target)) + 1e-9
-    for _ in range(60):
-        middle = (low + high) / 2
-        if delta_of_rho(r, middle) <= target:
-            high = middle
-        else:
-            low = middle
-        if high - low <= 1e-14 * high:
-            break
-    return high * (1 + 1e-12)
+    enough = r + 2 * math.sqrt(r * math.log(1 / target)) + 1e-9
+    return _edge(lambda epsilon: delta_of_rho(r, epsilon) <= target, inside=enough, outside=0.0) * (1 + 1e-12)
 
 
 def to_replace(epsilon: float = 0.0, delta: float = 0.0, rho: float = 0.0) -> dict[str, float]:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
+from ..errors import PlanError
+
 NoiseKind = Literal["laplace", "gaussian", "k-norm", "none"]
 
 
@@ -44,8 +46,6 @@ class NoiseLaw:
     def half_width(self, level: float = 0.95) -> float:
         """A single coordinate's noise lies within ± this with probability `level`."""
         if not 0 < level < 1:
-            from ..errors import PlanError
-
             raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
         if self.kind == "laplace":
             return -self.scale * math.log1p(-level)
