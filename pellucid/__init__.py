@@ -12,10 +12,12 @@ The map, in reading order:
     ask           the door an explainer gets instead of the data
     explanation   released numbers only; results and plots beside it
     certificate   what is guaranteed, to whom, resting on what
+    sensitivity   certified bounds of formulas and models; which attribute drives them
     session       plan → reserve → run → commit → certificate
     explainers    one file each; start with explainers/partial_dependence.py
 """
 
+from . import sensitivity
 from .accounting import Amount, Budget
 from .certificate import Certificate, Total, total
 from .errors import (
@@ -32,7 +34,7 @@ from .errors import (
     ReleaseFailed,
     SchemaError,
 )
-from .explainers import AccumulatedEffects, Distribution, Explainer, PartialDependence
+from .explainers import AccumulatedEffects, AttributeShares, Distribution, Explainer, PartialDependence, Statistic
 from .explanation import Explanation, from_json, load
 from .ledger import Ledger
 from .model import Model, PrivateTraining
@@ -45,6 +47,7 @@ __all__ = [
     "AccountMismatch",
     "AccumulatedEffects",
     "Amount",
+    "AttributeShares",
     "Boolean",
     "Budget",
     "BudgetExceeded",
@@ -71,9 +74,11 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Session",
+    "Statistic",
     "Total",
     "Unit",
     "from_json",
     "load",
+    "sensitivity",
     "total",
 ]

@@ -11,7 +11,7 @@ from .errors import PlanError
 INK, BAND = "#1b4965", "#62b6cb"
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -20,11 +20,11 @@ def _pyplot() -> Any:
 
 
 def _axes(ax: Any) -> Any:
-    return _pyplot().subplots(figsize=(6, 3.8), layout="constrained")[1] if ax is None else ax
+    return pyplot().subplots(figsize=(6, 3.8), layout="constrained")[1] if ax is None else ax
 
 
-def _finish(ax: Any, result: Any, ylabel: str) -> Any:
-    ax.set_xlabel(result.feature)
+def _finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
+    ax.set_xlabel(result.feature if xlabel is None else xlabel)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", alpha=0.25)
@@ -75,13 +75,27 @@ def counts(result: Any, ax: Any = None) -> Any:
     return _finish(ax, result, "count")
 
 
+def estimates(result: Any, ax: Any = None) -> Any:
+    """One row per quantity, with its error bar."""
+    ax = _axes(ax)
+    lower, upper = result.interval(0.95)
+    rows = np.arange(len(result.features))[::-1]
+    ax.errorbar(
+        result.values, rows, xerr=[result.values - lower, upper - result.values], fmt="o", color=INK, ecolor=BAND, capsize=3
+    )
+    ax.set_yticks(rows, [label if len(label) <= 40 else label[:39] + "…" for label in result.features])
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    _finish(ax, result, "", xlabel=result.aggregate)
+    return ax
+
+
 def several(result: Any, ax: Any = None) -> Any:
     """One panel per feature."""
     names = list(result.curves)
     if ax is None:
         columns = min(3, len(names))
         rows = -(-len(names) // columns)
-        _, grid = _pyplot().subplots(rows, columns, figsize=(4.6 * columns, 3.2 * rows), layout="constrained", squeeze=False)
+        _, grid = pyplot().subplots(rows, columns, figsize=(4.6 * columns, 3.2 * rows), layout="constrained", squeeze=False)
         axes = grid.ravel()
     else:
         axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()

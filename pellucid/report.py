@@ -25,8 +25,8 @@ summary{cursor:pointer;color:#486581;margin:.6rem 0}
 """
 
 
-def picture(explanation: Explanation, title: str = "") -> bytes:
-    """The explanation's plot as PNG bytes."""
+def picture(explanation: Any, title: str = "") -> bytes:
+    """The plot of an explanation, or of anything with plot(), as PNG bytes."""
     try:
         import matplotlib
 
@@ -35,7 +35,7 @@ def picture(explanation: Explanation, title: str = "") -> bytes:
     except ImportError:
         raise PlanError("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
     axes = explanation.plot()
-    figure = axes.figure if hasattr(axes, "figure") else axes[0].figure
+    figure = axes.figure if hasattr(axes, "figure") else axes[0].figure  # several panels come as an array
     if title:
         figure.suptitle(title, fontsize=11)
     out = io.BytesIO()

@@ -135,6 +135,35 @@ class Counts(Explanation):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Estimates(Explanation):
+    """Means or sums of some quantities: `.features` (what they are) and `.values`.
+
+    `standard` are the released numbers with every range moved to [-1, 1], `radius` half the certified ranges.
+    """
+
+    kind: ClassVar[str] = "estimates"
+    features: tuple[str, ...]
+    values: np.ndarray
+    aggregate: str
+    standard: np.ndarray
+    radius: np.ndarray
+    law: NoiseLaw
+    count: float
+    noisy_count: bool
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        half = self.radius * Mean(self.standard, self.law, self.count, self.noisy_count, -1.0, 1.0).half_widths(level)
+        return self.values - half, self.values + half
+
+    def to_frame(self) -> pd.DataFrame:
+        lower, upper = self.interval()
+        return pd.DataFrame({self.aggregate: list(self.features), "value": self.values, "lower": lower, "upper": upper})
+
+    def plot(self, ax: Any = None) -> Any:
+        return plots.estimates(self, ax)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Several(Explanation):
     """Results of one joint release over several features: `.curves[name]`."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-for folder in (Path(__file__).parent, Path(__file__).parent / "contract"):
+for folder in (Path(__file__).parent, Path(__file__).parent / "contract", Path(__file__).parent / "sensitivity"):
     sys.path.insert(0, str(folder))
 
 from people import make_people, risk  # noqa: E402

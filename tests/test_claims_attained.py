@@ -9,6 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import test_individual
+import test_intervals
+import test_solver
 from dp_accounting import pld
 from scipy import special, stats
 
@@ -33,6 +36,8 @@ from pellucid.mechanisms import (
 )
 from pellucid.query import Blocks, Choice, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.scores import QuantileScore
+from pellucid.sensitivity import IndividualFilter, IndividualLoss, intervals
+from pellucid.sensitivity.tape import Tape
 
 ONE = pel.Schema({"v": pel.Number(0, 1)})
 
@@ -458,6 +463,32 @@ def halve_total(patch):
     patch.setattr(certificate, "_compose", lambda *group: tuple(None if v is None else v / 2 for v in original(*group)))
 
 
+def halve_upper_ends(patch):
+    def halved(tape, lo, hi, forward=Tape.forward):
+        values = forward(tape, lo, hi)
+        # Half the bound on boxes, none on points: a value is what it is.
+        wide = (hi > lo).any(axis=0)
+        for place in tape.outputs:
+            values[place] = (values[place][0], np.where(wide, values[place][1] / 2, values[place][1]))
+        return values
+
+    patch.setattr(Tape, "forward", halved)
+
+
+def halve_outward(patch):
+    patch.setattr(intervals, "outward", lambda lo, hi: (lo, hi))
+
+
+def halve_loss(patch):
+    original = test_individual.individual_loss
+    patch.setattr(test_individual, "individual_loss", lambda *args: IndividualLoss(original(*args).rho / 2))
+
+
+def halve_price(patch):
+    original = IndividualFilter._price
+    patch.setattr(IndividualFilter, "_price", lambda self, *args: original(self, *args) // 2)
+
+
 SABOTAGE = {
     "box-sum": (test_box_sum_is_attained, (), halve_norms(Box)),
     "cell-sum": (test_cell_sum_is_attained, (), halve_norms(Cells)),
@@ -478,6 +509,10 @@ SABOTAGE = {
     "relation-conversion": (test_relation_conversion_is_attained, (), halve_relation),
     "composition": (test_composition_is_attained, (), halve_total),
     "ale-ties": (test_ale_ties_is_attained, (), halve_norms(Cells)),
+    "interval-enclosure": (test_intervals.test_interval_enclosure_is_attained, (), halve_outward),
+    "certified-supremum": (test_solver.test_certified_supremum_is_attained, (), halve_upper_ends),
+    "individual-loss": (test_individual.test_individual_loss_is_attained, (), halve_loss),
+    "individual-filter": (test_individual.test_individual_filter_is_attained, (), halve_price),
 }
 
 

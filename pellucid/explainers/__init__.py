@@ -1,8 +1,10 @@
 """One file per explainer: what to ask, and how to turn answers into an explanation."""
 
 from .accumulated_effects import AccumulatedEffects
+from .attribute_shares import AttributeShares
 from .base import Explainer
 from .distribution import Distribution
 from .partial_dependence import PartialDependence
+from .statistic import Statistic
 
-__all__ = ["AccumulatedEffects", "Distribution", "Explainer", "PartialDependence"]
+__all__ = ["AccumulatedEffects", "AttributeShares", "Distribution", "Explainer", "PartialDependence", "Statistic"]
