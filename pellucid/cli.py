@@ -161,7 +161,7 @@ def bars(
     output: Annotated[Path, typer.Option(help="Folder for the pictures, the numbers and the summary.")] = Path("bars-output"),
     seed: Annotated[int, typer.Option(help="Seed of the made-up images and of the training.")] = 7,
 ) -> None:
-    """Partial sensitivity of a small network's pixels under SGD and DP-SGD, on made-up images: the published study, with controls."""
+    """Partial sensitivity of a small network's pixels under SGD and DP-SGD, on made-up images, with controls."""
     from .sensitivity.bars import bars_study
 
     typer.echo(bars_study(output, seed=seed).text)

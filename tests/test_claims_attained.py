@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import test_individual
 import test_intervals
+import test_output_range
 import test_solver
 from dp_accounting import pld
 from scipy import special, stats
@@ -511,6 +512,7 @@ SABOTAGE = {
     "ale-ties": (test_ale_ties_is_attained, (), halve_norms(Cells)),
     "interval-enclosure": (test_intervals.test_interval_enclosure_is_attained, (), halve_outward),
     "certified-supremum": (test_solver.test_certified_supremum_is_attained, (), halve_upper_ends),
+    "output-range": (test_output_range.test_output_range_is_attained, (), test_output_range.halve_range),
     "individual-loss": (test_individual.test_individual_loss_is_attained, (), halve_loss),
     "individual-filter": (test_individual.test_individual_filter_is_attained, (), halve_price),
 }

@@ -233,3 +233,43 @@ def test_reports_escape_what_users_write(tmp_path):
         [("<u>", session.release(pel.Distribution("<b>"), epsilon=1.0, by="<script>alert(1)</script>"))], "<title>"
     )
     assert "<script>" not in page and "<u>" not in page and "<b>" not in page
+
+
+def test_sensitivity_command(tmp_path, monkeypatch, capsys):
+    picture = tmp_path / "norm.png"
+    ranges = ["--range", "a=1:2", "--range", "b=0.5:3"]
+    point = ["--at", "a=1.5", "--at", "b=2"]
+    code, out, _ = run(monkeypatch, capsys, "sensitivity", "a**2 + exp(2*b - a)", *ranges, *point, "--picture", picture)
+    assert code == 0 and "330.97232" in out and "149.41" in out and "-0.3527" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    code, out, _ = run(
+        monkeypatch, capsys, "sensitivity", "a*b", *ranges, "--mean-of", "5", "--at", "a=1", "--at", "b=1", "--json"
+    )
+    body = json.loads(out)
+    assert body["replace"]["upper"] == pytest.approx(1.1)
+    assert body["at"]["share"] == pytest.approx({"a": 0.5**0.5, "b": 0.5**0.5})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a*c", "--range", "a=1:2"], "'c' has no declared range"),
+        (["a", "--range", "a"], "--range 'a'"),
+        (["a", "--range", "a=1"], "two numbers"),
+        (["a", "--range", "a=1:x"], "not a number"),
+        (["a", "--range", "a=2:1"], "lo <= hi"),
+        (["a", "--range", "a=1:2", "--at", "b=1"], "not an attribute"),
+    ],
+)
+def test_sensitivity_errors_are_one_line(arguments, said, monkeypatch, capsys):
+    code, _, err = run(monkeypatch, capsys, "sensitivity", *arguments)
+    assert code == 1 and said in err and len(err.strip().splitlines()) == 1
+
+
+def test_bars_command(tmp_path, monkeypatch, capsys):
+    from pellucid.sensitivity import bars
+
+    real = bars.bars_study
+    monkeypatch.setattr(bars, "bars_study", lambda output, seed: real(output, seed=seed, steps=(30,), each=40, progress=False))
+    code, out, _ = run(monkeypatch, capsys, "bars", "--output", tmp_path / "bars", "--seed", 3)
+    assert code == 0 and "written to" in out and (tmp_path / "bars" / "bars.json").exists()

@@ -23,7 +23,7 @@ from .base import Expected, Explainer, Stages
 from .statistic import OfFormula, formula_columns
 
 if TYPE_CHECKING:
-    from ..sensitivity.partial import Partial
+    from ..sensitivity.partial_sensitivity import Partial
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from .output_range import OutputRange, output_range
 
 if TYPE_CHECKING:
     from .expressions import Formula
-    from .partial import Partial
+    from .partial_sensitivity import Partial
     from .solver import Supremum
 
 __all__ = [
@@ -72,7 +72,7 @@ def partial(
     >>> p.share((1.5, 2)).round(3).tolist(), p.gradient((1.5, 2)).round(2).tolist()
     ([-0.353, 0.936], [-27.8, 54.19])
     """
-    return _symbolic("partial").partial(query, box, mean_of=mean_of, tolerance=tolerance, seconds=seconds)
+    return _symbolic("partial_sensitivity").partial(query, box, mean_of=mean_of, tolerance=tolerance, seconds=seconds)
 
 
 def named_formula(query: Any) -> Formula:

@@ -23,7 +23,7 @@ from .encoding import Encoding
 from .tree_range import Found
 
 BATCH = 128
-TUNING_STEPS = 6
+TUNING_STEPS = 4
 ULP = 2.0**-53
 TINY = 1e-290
 """More than all underflow of a sum of fewer than 10^15 terms."""
@@ -291,15 +291,18 @@ class Relaxation:
         best = self._back(len(self.weights) - 1, start, lines, boxes, ends)
         if self.activation != "relu" or len(start) > 1:
             return best
-        tried, (now, step) = list(lines), (best, 0.5)
+        tried, now, step = lines, best, 1.0
         for _ in range(TUNING_STEPS if lines else 0):
             _, encoded = self.inputs.corners(now[1][:, 0], boxes, ends)
             tried = self._steeper(tried, now[3], encoded, step)
             now = self._back(len(self.weights) - 1, start, tried, boxes, ends)
             better = now[0][:, 0] < best[0][:, 0]
-            best = tuple(
-                np.where(better[:, None, None] if b.ndim == 3 else better[:, None], n, b) for n, b in zip(now[:3], best[:3])
-            ) + (best[3],)  # type: ignore[assignment]
+            best = (
+                np.where(better[:, None], now[0], best[0]),
+                np.where(better[:, None, None], now[1], best[1]),
+                np.where(better[:, None, None], now[2], best[2]),
+                best[3],
+            )
             step *= 0.7
         return best
 
@@ -307,14 +310,15 @@ class Relaxation:
         self, lines: list[tuple[np.ndarray, ...]], passed: list[np.ndarray], encoded: np.ndarray, step: float
     ) -> list[tuple[np.ndarray, ...]]:
         """Lower slopes moved against the gradient of the bound at the record where the linear form is largest."""
-        made, values = [], encoded
+        made: list[tuple[np.ndarray, ...]] = []
+        values = encoded
         for k, (slope_low, rise_low, slope_high, rise_high) in enumerate(lines):
             z = values @ self.weights[k].T + self.offsets[k]
             through = passed[k][:, 0]
             free = (slope_high > 0) & (slope_high < 1) & (through < 0)
             pull = np.where(free, through * z, 0.0)
             size = np.abs(pull).max(axis=1, keepdims=True)
-            slope = np.clip(slope_low - step * pull / np.maximum(size, 1e-300) * 2, 0.0, 1.0)
+            slope = np.clip(slope_low - step * pull / np.maximum(size, 1e-300), 0.0, 1.0)
             made.append((slope, rise_low, slope_high, rise_high))
             values = np.where(through > 0, slope_high * z + rise_high, slope_low * z)
         return made

@@ -13,9 +13,9 @@ from dp_accounting import pld, rdp
 from scipy import stats
 
 from pellucid.errors import PlanError
+from pellucid.sensitivity.bars import APPENDIX, CONTROLS, MEASURES, NOTEBOOK, Network, PixelStatistics, Privacy, Reading
 from pellucid.sensitivity.bars import network as network_of_bars
 from pellucid.sensitivity.bars import study as study_of_bars
-from pellucid.sensitivity.bars import APPENDIX, CONTROLS, MEASURES, NOTEBOOK, Network, PixelStatistics, Privacy, Reading
 
 READINGS = pytest.mark.parametrize("reading", [APPENDIX, NOTEBOOK], ids=lambda r: r.name)
 

@@ -145,6 +145,13 @@ def test_bad_options(options):
         partial(PAPER, BOX, **options)
 
 
+def test_the_function_stays_a_function():
+    """Importing a module of a package puts its name into the package: none may be called like a function there."""
+    for name in pel.sensitivity.__all__:
+        assert callable(getattr(pel.sensitivity, name)), name
+    assert pel.sensitivity.partial("a", {"a": (0, 1)}).metric == pytest.approx(1)
+
+
 def test_bad_relations_and_norms():
     p = partial(PAPER, BOX)
     for relation, norm in (("swap", "l2"), ("replace", "l7"), ("metric", "l1")):
