@@ -14,8 +14,10 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_python_in_documents_runs(page, capsys):
+    """Read from top to bottom: later pieces of a page may use what earlier ones made."""
+    names = {}
     for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
-        exec(compile(code, page.name, "exec"), {})
+        exec(compile(code, page.name, "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
