@@ -20,6 +20,7 @@ The map, in reading order:
 from . import sensitivity
 from .accounting import Amount, Budget
 from .certificate import Certificate, Total, total
+from .clustering import Clustering
 from .errors import (
     AccountMismatch,
     BudgetExceeded,
@@ -34,7 +35,16 @@ from .errors import (
     ReleaseFailed,
     SchemaError,
 )
-from .explainers import AccumulatedEffects, AttributeShares, Distribution, Explainer, PartialDependence, Statistic
+from .explainers import (
+    AccumulatedEffects,
+    AttributeShares,
+    ClusterHistograms,
+    Distribution,
+    Explainer,
+    PartialDependence,
+    PrivateKMeans,
+    Statistic,
+)
 from .explanation import Explanation, from_json, load
 from .ledger import Ledger
 from .model import Model, PrivateTraining
@@ -53,6 +63,8 @@ __all__ = [
     "BudgetExceeded",
     "Category",
     "Certificate",
+    "ClusterHistograms",
+    "Clustering",
     "DataError",
     "Distribution",
     "Explainer",
@@ -69,6 +81,7 @@ __all__ = [
     "PellucidError",
     "PlanError",
     "Preview",
+    "PrivateKMeans",
     "PrivateTraining",
     "ReleaseFailed",
     "Schema",

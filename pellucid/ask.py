@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,19 @@ from .bounds import UNITS, Bound, Box, Cells
 from .engine import Engine
 from .errors import PlanError
 from .mean import Mean
-from .mechanisms import Mechanism, NoiseLaw, Spend, add_noise, calibrate, calibrate_choice, choose
+from .cluster_scores import CandidateScore, CombinationScore
+from .mechanisms import (
+    Choosing,
+    Mechanism,
+    NoiseLaw,
+    Spend,
+    add_noise,
+    calibrate,
+    calibrate_choice,
+    calibrate_combination,
+    choose,
+    choose_combination,
+)
 from .query import Choice, Joint, Sum, changes, parts_of, relative_scales, sensitivity
 from .schema import Relation, Schema, Unit
 
@@ -177,31 +190,44 @@ class Ask:
         unit = self.public.unit
         return ["person-average"] if unit.column else ["group-rows"] if unit.max_rows > 1 else []
 
-    def choose(self, stage: str, choice: Choice) -> list[int]:
-        """A private choice: positions of the chosen candidates, best first."""
+    def choose(self, stage: str, choice: Choice) -> list[Any]:
+        """A private choice: positions of the chosen candidates, best first; for clusters a tuple of attributes for each."""
         spend = self._open(stage)
-        bound = choice.of.bound
-        k = self.public.unit.rows_per_unit
-        units = bound.added().linf
-        span = choice.score.span(self.public.relation, units) * k
-        largest = choice.score.largest(self.public.relation, units) * k
-        how = calibrate_choice(span, largest, spend, choice.k)
+        score, bound = choice.score, choice.of.bound
+        units = bound.added().linf * self.public.unit.rows_per_unit
+        relation = self.public.relation
+        how: Choosing
+        if isinstance(score, CombinationScore):
+            how = calibrate_combination(score.span(relation, units), spend)
+        elif isinstance(score, CandidateScore):
+            rate = score.rate(relation, units, spend, choice.k)
+            cost = score.cost(relation, units, rate, choice.k, spend.currency)
+            span = sum(score.spans(relation, units))
+            how = Choosing("exponential mechanism", rate, choice.k, span, cost, "exponential-bounded-range")
+        else:
+            how = calibrate_choice(score.span(relation, units), score.largest(relation, units), spend, choice.k)
         if how.cost > spend.amount:
             raise AssertionError("calibration would cost more than the stage was charged")
+        one = bound.added().linf
         self.charges.append(
             Charge(
                 stage,
                 how.name,
                 spend.amount,
                 "span of the score",
-                f"{span / units:.6g} records",
-                f"exponent {float(how.rate * units):.6g} per record",
+                f"{how.span / one:.6g} records",
+                f"exponent {float(how.rate * one):.6g} per record",
                 bound.text,
                 False,
-                (bound.claim, choice.score.claim, *self._unit_claims(), how.claim),
+                (bound.claim, score.claim, *self._unit_claims(), how.claim),
             )
         )
-        return choose(choice.score.of(self._engine.totals(choice.of)), how)
+        totals = self._engine.totals(choice.of)
+        if isinstance(score, CombinationScore):
+            return choose_combination(score.tables(totals), how, score.per_cluster, score.candidates)
+        if isinstance(score, CandidateScore):
+            return [tuple(choose(row, how)) for row in score.of(totals)]
+        return choose(score.of(totals), how)
 
 
 def _claims_of(part: Sum) -> tuple[str, ...]:

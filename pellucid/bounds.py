@@ -37,6 +37,11 @@ class Bound(ABC):
     def size(self) -> int:
         """Number of released coordinates."""
 
+    @property
+    def width(self) -> int:
+        """Numbers in one contribution: what a batch of them holds in memory."""
+        return self.size
+
     @abstractmethod
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
         """The exact sum over a batch of contributions, each clipped into the set."""
@@ -233,6 +238,74 @@ class Cells(Bound):
     def scale_text(self) -> str:
         count = f"{UNITS / self.counts:g} in a count" if self.counts else ""
         return " and ".join(filter(None, [f"{self.value:g} in a sum of values" if self.value is not None else "", count]))
+
+
+@dataclass(frozen=True)
+class CrossCells(Bound):
+    """A record sits in one group and has one value of every attribute: group × value counts, attribute after attribute.
+
+    The totals of attribute a are `groups` rows of `sizes[a]` cells. A record without a group, or with a value outside its
+    attribute, is in no cell of any attribute: so all attributes agree on how many records a group has. Claim: cross-cells
+    """
+
+    groups: int
+    sizes: tuple[int, ...]
+    claim = "cross-cells"
+
+    def __post_init__(self) -> None:
+        if self.groups < 1 or not self.sizes or min(self.sizes) < 1:
+            raise PlanError(f"CrossCells(groups={self.groups}, sizes={self.sizes}): needs a group and attributes with values.")
+
+    @property
+    def size(self) -> int:
+        return self.groups * sum(self.sizes)
+
+    @property
+    def width(self) -> int:
+        return len(self.sizes)
+
+    def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
+        """`contributions`: the group of every record, and one array of values per attribute."""
+        group, values = contributions
+        group = np.asarray(group)
+        inside = (group >= 0) & (group < self.groups)
+        for value, size in zip(values, self.sizes, strict=True):
+            inside &= (value >= 0) & (value < size)
+        whole = bool(inside.all())
+        place = (group if whole else group[inside]).astype(np.intp)
+        weight = None if parts is None else np.asarray(_part_of(UNITS, parts))[inside].astype(float)
+        out: list[int] = []
+        for value, size in zip(values, self.sizes, strict=True):
+            cell = place * size + (value if whole else value[inside])
+            # Plain counts are integers; weights are whole numbers below 2^31, exact in float64 over 2^16 rows.
+            counted = self._counts(cell, weight, self.groups * size)
+            out += [int(v) for v in counted] if weight is not None else [int(v) * UNITS for v in counted]
+        return out
+
+    def _counts(self, cell: np.ndarray, weight: np.ndarray | None, cells: int) -> np.ndarray:
+        if weight is None:
+            return np.bincount(cell, minlength=cells)
+        total = np.zeros(cells, dtype=np.int64)
+        for start in range(0, len(cell), 1 << 16):
+            piece = slice(start, start + (1 << 16))
+            total += np.bincount(cell[piece], weight[piece], cells).astype(np.int64)
+        return total
+
+    def added(self) -> Norms:
+        count = len(self.sizes)
+        return Norms(count * UNITS, count * UNITS**2, UNITS)
+
+    def replaced(self) -> Norms:
+        count = len(self.sizes)
+        return Norms(2 * count * UNITS, 2 * count * UNITS**2, UNITS)
+
+    @property
+    def text(self) -> str:
+        return f"one of {self.groups} groups, and one value of each of {len(self.sizes)} attributes"
+
+    @property
+    def scale_text(self) -> str:
+        return "1 in a count"
 
 
 def _within(shares: np.ndarray, limit: np.ndarray) -> np.ndarray:

@@ -75,7 +75,7 @@ class Engine:
 
     def _contributions(self, part: Sum) -> Iterator[tuple[Any, np.ndarray | None]]:
         if isinstance(part.over, Records):
-            size = max(1024, min(self.batch_rows, BATCH_VALUES // part.size))
+            size = max(1024, min(self.batch_rows, BATCH_VALUES // part.bound.width))
             size = min(size, self.batch_rows)
             batches = track(self._rows(part.columns, size), -(-self.table.rows // size), "reading records")
             return ((part.map(rows), rows.parts) for rows in batches if len(rows))
@@ -100,7 +100,7 @@ class Engine:
 
     def _pairs(self, part: Sum, whole: Rows) -> Iterator[tuple[Any, np.ndarray | None]]:
         receivers, donors = _pairing(len(whole), self.person, self.parts)
-        size = max(1024, min(self.batch_rows, BATCH_VALUES // part.size))
+        size = max(1024, min(self.batch_rows, BATCH_VALUES // part.bound.width))
         starts = range(0, len(receivers), size)
         for start in track(starts, len(starts), "reading pairs"):
             own = whole.take(receivers[start : start + size])

@@ -106,3 +106,20 @@ class Bins:
         else:
             found = (safe - self.feature.lo).astype(np.int64)
         return np.where(nothing, self.cells - 1 if self.has_missing else -1, found)
+
+
+def histogram_bins(feature: Feature, bins: int | tuple[float, ...] | None, most: int, usual: int) -> Bins:
+    """Public cells: declared categories, all integers when there are at most `most`, else `bins` (or `usual`) equal intervals."""
+    if isinstance(feature, Category):
+        return Bins(feature)
+    if isinstance(bins, tuple):
+        return Bins(feature, bins)
+    if bins is None and every_value(feature, most) is not None:
+        return Bins(feature)
+    count = usual if bins is None else bins
+    if feature.integer:
+        # Whole integers per bin, the last bin taking what is left over.
+        width = max(1, -(-int(feature.levels or 1) // count))
+        edges = [*np.arange(feature.lo - 0.5, feature.hi, width), feature.hi + 0.5]
+        return Bins(feature, tuple(float(e) for e in edges))
+    return Bins(feature, tuple(np.linspace(feature.lo, feature.hi, count + 1).tolist()))

@@ -89,20 +89,54 @@ def estimates(result: Any, ax: Any = None) -> Any:
     return ax
 
 
-def several(result: Any, ax: Any = None) -> Any:
-    """One panel per feature."""
-    names = list(result.curves)
+def cluster(result: Any, ax: Any = None) -> Any:
+    """Shares inside the cluster and elsewhere, side by side."""
+    ax = _axes(ax)
+    places = np.arange(len(result.x))
+    total = max(float(result.inside.sum()), 1e-9)
+    lower, upper = (np.minimum(end / total, 1.0) for end in result.interval(0.95))
+    height = result.share_inside
+    ax.bar(places - 0.2, height, 0.4, color=INK, label=f"cluster {result.cluster}")
+    ax.bar(places + 0.2, result.share_rest, 0.4, color=BAND, label="elsewhere")
+    bars = [np.maximum(height - lower, 0), np.maximum(upper - height, 0)]
+    ax.errorbar(places - 0.2, height, yerr=bars, fmt="none", ecolor="0.35", capsize=2)
+    labels = [f"{a:g}–{b:g}" for a, b in zip(result.edges[:-1], result.edges[1:])] if result.edges else list(result.x)
+    _categories(ax, labels + list(result.x[len(labels) :]))
+    ax.legend(frameon=False, fontsize=8)
+    ax.set_title(result.sentence, fontsize=8, loc="left", wrap=True)
+    ax.set_xlabel(result.feature)
+    ax.set_ylabel("share")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def clusters(histograms: Any, ax: Any = None) -> Any:
+    """One panel per histogram."""
+    axes = _panels(len(histograms), ax)
+    for result, panel in zip(histograms, axes):
+        cluster(result, panel)
+    return axes
+
+
+def _panels(count: int, ax: Any = None) -> Any:
+    """Axes for so many panels: new ones, three in a row, or those given."""
     if ax is None:
-        columns = min(3, len(names))
-        rows = -(-len(names) // columns)
+        columns = min(3, count)
+        rows = -(-count // columns)
         _, grid = pyplot().subplots(rows, columns, figsize=(4.6 * columns, 3.2 * rows), layout="constrained", squeeze=False)
         axes = grid.ravel()
     else:
         axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if len(axes) < len(names):
-            raise PlanError(f"ax holds {len(axes)} axes, but there are {len(names)} features to draw.")
-    for name, panel in zip(names, axes):
-        result.curves[name].plot(panel)
-    for panel in axes[len(names) :]:
+        if len(axes) < count:
+            raise PlanError(f"ax holds {len(axes)} axes, but there are {count} panels to draw.")
+    for panel in axes[count:]:
         panel.set_visible(False)
-    return axes[: len(names)]
+    return axes[:count]
+
+
+def several(result: Any, ax: Any = None) -> Any:
+    """One panel per feature."""
+    axes = _panels(len(result.curves), ax)
+    for curve, panel in zip(result.curves.values(), axes):
+        curve.plot(panel)
+    return axes

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .bounds import Ball, Bound, Box, Cells, Gram
+from .bounds import Ball, Bound, Box, Cells, CrossCells, Gram
+from .cluster_scores import CandidateScore, CombinationScore
 from .errors import PlanError
 from .mechanisms import Norms
 from .schema import Relation
@@ -65,8 +66,10 @@ class Sum:
 
     def __post_init__(self) -> None:
         # Noise is scaled by what a bound says of itself, so only reviewed ones may speak.
-        if type(self.bound) not in (Box, Cells, Ball, Gram):
-            raise PlanError(f"{type(self.bound).__name__} is not one of the reviewed bounds Box, Cells, Ball and Gram.")
+        if type(self.bound) not in (Box, Cells, CrossCells, Ball, Gram):
+            raise PlanError(
+                f"{type(self.bound).__name__} is not one of the reviewed bounds Box, Cells, CrossCells, Ball and Gram."
+            )
 
     @property
     def size(self) -> int:
@@ -98,17 +101,26 @@ class Choice:
     """A private choice among candidates by a reviewed score over exact totals."""
 
     of: Sum
-    score: Score
+    score: Score | CombinationScore | CandidateScore
     k: int = 1
 
     def __post_init__(self) -> None:
-        if type(self.score) not in REVIEWED:
-            raise PlanError(f"{type(self.score).__name__} is not a reviewed score; scores live in pellucid/scores.py.")
-        histogram = isinstance(self.of.bound, Cells) and self.of.bound.value is None
-        if not histogram or not isinstance(self.of.over, Records):
+        if type(self.score) not in (*REVIEWED, CombinationScore, CandidateScore):
+            raise PlanError(
+                f"{type(self.score).__name__} is not a reviewed score; scores live in pellucid/scores.py and cluster_scores.py."
+            )
+        if not self._fits or not isinstance(self.of.over, Records):
             raise PlanError(
                 "a choice is made on a histogram over records: the span of its score assumes one contribution a unit."
             )
+
+    @property
+    def _fits(self) -> bool:
+        """Whether the totals are of the kind the score's theorem is about."""
+        bound, score = self.of.bound, self.score
+        if isinstance(score, CombinationScore | CandidateScore):
+            return isinstance(bound, CrossCells) and (bound.groups, bound.sizes) == (score.clusters, score.sizes)
+        return isinstance(bound, Cells) and bound.value is None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,8 +1,11 @@
 """Sources of randomness for tests. They say `private = False`, so everything they touch is certified not private."""
 
+import itertools
 import math
 
 import numpy as np
+
+from pellucid.mechanisms.combination import draw_combination
 
 
 class Seeded:
@@ -32,6 +35,9 @@ class Seeded:
                 return int(i)
         raise AssertionError("the best candidate is always taken")
 
+    def combine(self, tables, rate, per_cluster, candidates):
+        return draw_combination(tables, rate, lambda k: int.from_bytes(self.rng.bytes(32), "big") % k, per_cluster, candidates)
+
     def bits(self, count):
         return self.rng.bytes(count)
 
@@ -46,6 +52,14 @@ class Silent(Seeded):
 
     def pick(self, scores, rate, flip):
         return int(np.argmax(np.array(scores, dtype=object)))
+
+    def combine(self, tables, rate, per_cluster, candidates):
+        """The best combination: by enumeration where that is possible, else a draw at a rate that leaves no choice."""
+        rows = candidates or [range(tables.attributes)] * tables.clusters
+        each = [list(itertools.combinations(row, per_cluster)) for row in rows]
+        if math.prod(map(len, each)) <= 20_000:
+            return list(max(itertools.product(*each), key=tables.of))
+        return super().combine(tables, rate * 10**6, per_cluster, candidates)
 
 
 class Scaled(Seeded):

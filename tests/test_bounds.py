@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.bounds import UNITS, Ball, Box, Cells, Gram
+from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
 from pellucid.errors import PlanError
 from pellucid.mechanisms import Norms
 
@@ -168,3 +168,25 @@ def test_totals_are_additive(rows, cut, seed):
 def test_empty_sets_are_refused(make):
     with pytest.raises(PlanError):
         make()
+
+
+def test_cross_cells_count_records_once_per_attribute():
+    """Against a loop, with rows that have no group or a value outside; persons' rows share one contribution."""
+    rng = np.random.default_rng(0)
+    bound = CrossCells(3, (4, 2))
+    group, values = rng.integers(-1, 4, 500), [rng.integers(-1, 5, 500), rng.integers(0, 2, 500)]
+    for parts in (None, rng.integers(0, 4, 500)):
+        wanted = [np.zeros((3, 4), dtype=object), np.zeros((3, 2), dtype=object)]
+        for i in range(500):
+            weight = UNITS if parts is None else (UNITS // int(parts[i]) if parts[i] else 0)
+            if 0 <= group[i] < 3 and 0 <= values[0][i] < 4:
+                for table, value in zip(wanted, values):
+                    table[group[i], value[i]] += weight
+        totals = bound.totals((group, values), parts)
+        assert totals == [int(v) for table in wanted for v in table.ravel()]
+        first, second = np.array(totals[:12], dtype=object).reshape(3, 4), np.array(totals[12:], dtype=object).reshape(3, 2)
+        assert (first.sum(axis=1) == second.sum(axis=1)).all()
+    with pytest.raises(PlanError):
+        CrossCells(0, (2,))
+    with pytest.raises(PlanError):
+        CrossCells(2, ())

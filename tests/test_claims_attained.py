@@ -20,7 +20,7 @@ import pellucid as pel
 from pellucid import accumulate, certificate, query
 from pellucid import engine as engine_module
 from pellucid.ask import Ask, Public
-from pellucid.bounds import UNITS, Ball, Box, Cells, Gram
+from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
 from pellucid.engine import Engine
 from pellucid.explainers.accumulated_effects import ClippedSteps
 from pellucid.mechanisms import (
@@ -464,6 +464,16 @@ def halve_total(patch):
     patch.setattr(certificate, "_compose", lambda *group: tuple(None if v is None else v / 2 for v in original(*group)))
 
 
+def test_cross_cells_is_attained():
+    """One record is in one cell of every attribute; another one can be in another cell of every attribute."""
+    bound = CrossCells(2, (3, 2))
+    one = np.array(bound.totals((np.array([0]), [np.array([2]), np.array([1])])))
+    other = np.array(bound.totals((np.array([1]), [np.array([0]), np.array([0])])))
+    for moved, norms in ((one, bound.added()), (one - other, bound.replaced())):
+        assert int(np.abs(moved).sum()) == norms.l1 and int(np.abs(moved).max()) == norms.linf
+        assert int((moved.astype(object) ** 2).sum()) == norms.l2_squared
+
+
 def halve_upper_ends(patch):
     def halved(tape, lo, hi, forward=Tape.forward):
         values = forward(tape, lo, hi)
@@ -510,6 +520,7 @@ SABOTAGE = {
     "relation-conversion": (test_relation_conversion_is_attained, (), halve_relation),
     "composition": (test_composition_is_attained, (), halve_total),
     "ale-ties": (test_ale_ties_is_attained, (), halve_norms(Cells)),
+    "cross-cells": (test_cross_cells_is_attained, (), halve_norms(CrossCells)),
     "interval-enclosure": (test_intervals.test_interval_enclosure_is_attained, (), halve_outward),
     "certified-supremum": (test_solver.test_certified_supremum_is_attained, (), halve_upper_ends),
     "output-range": (test_output_range.test_output_range_is_attained, (), test_output_range.halve_range),

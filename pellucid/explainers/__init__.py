@@ -3,8 +3,19 @@
 from .accumulated_effects import AccumulatedEffects
 from .attribute_shares import AttributeShares
 from .base import Explainer
+from .cluster_histograms import ClusterHistograms
 from .distribution import Distribution
 from .partial_dependence import PartialDependence
+from .private_kmeans import PrivateKMeans
 from .statistic import Statistic
 
-__all__ = ["AccumulatedEffects", "AttributeShares", "Distribution", "Explainer", "PartialDependence", "Statistic"]
+__all__ = [
+    "AccumulatedEffects",
+    "AttributeShares",
+    "ClusterHistograms",
+    "Distribution",
+    "Explainer",
+    "PartialDependence",
+    "PrivateKMeans",
+    "Statistic",
+]

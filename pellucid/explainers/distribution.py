@@ -14,7 +14,7 @@ from ..ask import Ask, Public
 from ..bounds import UNITS, Cells
 from ..errors import PlanError
 from ..explanation import Explanation
-from ..grids import Bins, every_value
+from ..grids import Bins, histogram_bins
 from ..model import Model
 from ..query import Joint, Sum
 from ..results import Counts, Several
@@ -79,20 +79,7 @@ class Distribution(Explainer):
         return tuple(name for name in schema if name in self.features)
 
     def cells(self, name: str, public: Public) -> Bins:
-        feature = public.schema[name]
-        if isinstance(feature, Category):
-            return Bins(feature)
-        if isinstance(self.bins, tuple):
-            return Bins(feature, self.bins)
-        if self.bins is None and every_value(feature, 64) is not None:
-            return Bins(feature)
-        count = self.bins if isinstance(self.bins, int) else 20
-        if feature.integer:
-            # Whole integers per bin, the last bin taking what is left over.
-            width = max(1, -(-int(feature.levels or 1) // count))
-            edges = [*np.arange(feature.lo - 0.5, feature.hi, width), feature.hi + 0.5]
-            return Bins(feature, tuple(float(e) for e in edges))
-        return Bins(feature, tuple(np.linspace(feature.lo, feature.hi, count + 1).tolist()))
+        return histogram_bins(public.schema[name], self.bins, most=64, usual=20)  # type: ignore[arg-type]
 
     def query(self, public: Public) -> Joint:
         sums = []

@@ -1,7 +1,8 @@
 """The only place that draws noise: exact integer mechanisms, their calibration, and the law of the noise they add."""
 
 from .calibration import Currency, Norms, Spend, delta_of_rho, epsilon_of_rho, exact, rho_of_epsilon_delta, to_replace
-from .choose import Choosing, calibrate_choice, choose
+from .choose import Choosing, calibrate_choice, choose, choose_combination
+from .combination import calibrate_combination
 from .noise import Mechanism, add_noise, calibrate
 from .noise_law import NoiseLaw
 from .source import is_private, secret_labels
@@ -16,7 +17,9 @@ __all__ = [
     "add_noise",
     "calibrate",
     "calibrate_choice",
+    "calibrate_combination",
     "choose",
+    "choose_combination",
     "delta_of_rho",
     "epsilon_of_rho",
     "exact",

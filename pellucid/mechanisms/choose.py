@@ -6,9 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from . import source
 from .calibration import Spend
+
+if TYPE_CHECKING:
+    from .combination import Tables
 
 
 @dataclass(frozen=True)
@@ -50,3 +54,10 @@ def choose(scores: Sequence[int], how: Choosing) -> list[int]:
         position = source.current.pick([int(scores[i]) for i in left], how.rate, how.flip)
         picked.append(left.pop(position))
     return picked
+
+
+def choose_combination(
+    tables: Tables, how: Choosing, per_cluster: int = 1, candidates: Sequence[Sequence[int]] | None = None
+) -> list[tuple[int, ...]]:
+    """Attributes for every cluster, all by one draw over all combinations."""
+    return source.current.combine(tables, how.rate, per_cluster, candidates)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import secrets
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import opendp.domains as domains
@@ -18,6 +19,9 @@ import opendp.metrics as metrics
 from opendp.mod import Measurement, enable_features
 
 from . import exact_samplers
+
+if TYPE_CHECKING:
+    from .combination import Tables
 
 enable_features("contrib")
 
@@ -32,6 +36,10 @@ class Source(Protocol):
     def cube(self, ratio: Fraction, size: int) -> list[int]: ...
 
     def pick(self, scores: list[int], rate: Fraction, flip: bool) -> int: ...
+
+    def combine(
+        self, tables: Tables, rate: Fraction, per_cluster: int, candidates: Sequence[Sequence[int]] | None
+    ) -> list[tuple[int, ...]]: ...
 
     def bits(self, count: int) -> bytes: ...
 
@@ -70,6 +78,13 @@ class SystemSource:
     def pick(self, scores: list[int], rate: Fraction, flip: bool) -> int:
         sample = exact_samplers.permute_and_flip if flip else exact_samplers.exponential
         return sample(scores, rate, secrets.randbelow)
+
+    def combine(
+        self, tables: Tables, rate: Fraction, per_cluster: int, candidates: Sequence[Sequence[int]] | None
+    ) -> list[tuple[int, ...]]:
+        from .combination import draw_combination
+
+        return draw_combination(tables, rate, secrets.randbelow, per_cluster, candidates)
 
     def bits(self, count: int) -> bytes:
         return secrets.token_bytes(count)

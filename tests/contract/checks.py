@@ -10,6 +10,7 @@ from sources import Seeded
 
 import pellucid as pel
 from pellucid.ask import Ask, Public
+from pellucid.cluster_scores import CandidateScore, CombinationScore
 from pellucid.engine import Engine
 from pellucid.mechanisms import Spend, source
 from pellucid.query import Choice, Joint, parts_of
@@ -65,13 +66,30 @@ def check_neighbours(explainer, data, neighbour, schema, relation):
     other = Engine(neighbour, schema, relation, Unit())
     for _, query in door.asked:
         if isinstance(query, Choice):
-            units = query.of.bound.added().linf
-            before, after = (query.score.of(engine.totals(query.of)) for engine in (door._engine, other))
-            change = [b - a for a, b in zip(before, after)]
-            assert max(change) - min(change) <= query.score.span(relation, units)
-            assert max(map(abs, change)) <= query.score.largest(relation, units)
+            check_scores(query, door._engine.totals(query.of), other.totals(query.of), relation)
         else:
             assert_within(door.public.mechanism(query), door._engine.totals(query), other.totals(query))
+
+
+def check_scores(query, before, after, relation):
+    """The change of the scores between neighbours spans no more than the calibration was told."""
+    score, units = query.score, query.of.bound.added().linf
+    if isinstance(score, CombinationScore):
+        old, new = score.tables(before), score.tables(after)
+        rng = np.random.default_rng(0)
+        rows = [sorted(row) for row in score.allowed]
+        drawn = [[tuple(sorted(rng.permutation(row)[: score.per_cluster].tolist())) for row in rows] for _ in range(300)]
+        change = [new.of(combination) - old.of(combination) for combination in drawn]
+        assert max(change) - min(change) <= score.span(relation, units)
+    elif isinstance(score, CandidateScore):
+        moved = [[b - a for a, b in zip(*rows)] for rows in zip(score.of(before), score.of(after))]
+        spans = [max(row) - min(row) for row in moved]
+        allowed = score.spans(relation, units)
+        assert sum(spans) <= sum(allowed) and sum(s * s for s in spans) <= sum(a * a for a in allowed)
+    else:
+        change = [b - a for a, b in zip(score.of(before), score.of(after))]
+        assert max(change) - min(change) <= score.span(relation, units)
+        assert max(map(abs, change)) <= score.largest(relation, units)
 
 
 def assert_within(mechanism, before, after):
@@ -103,7 +121,11 @@ class Inflated:
         value = self.map(*rows)
         if not isinstance(value, tuple):
             return 1000 * np.asarray(value)
-        return (value[0], *(None if v is None else 1000 * v for v in value[1:]))
+        return (value[0], *(None if v is None else _larger(v) for v in value[1:]))
+
+
+def _larger(value):
+    return [1000 * v for v in value] if isinstance(value, list) else 1000 * value
 
 
 def check_noise(explainer, data, schema, relation, currency, test_source=None, draws=400):

@@ -30,6 +30,7 @@ from sources import Scaled, Silent
 
 import pellucid as pel
 from pellucid import bounds, query
+from pellucid.cluster_scores import CombinationScore
 from pellucid.mechanisms import Norms
 from pellucid.query import Choice, parts_of
 from pellucid.scores import QuantileScore
@@ -234,12 +235,14 @@ def test_sabotaged_scores_are_noticed(explainer, model, schema, monkeypatch):
         pytest.skip("makes no private choice")
     monkeypatch.setattr(QuantileScore, "span", lambda self, relation, units: units // 2)
     monkeypatch.setattr(QuantileScore, "largest", lambda self, relation, units: units // 4)
+    monkeypatch.setattr(CombinationScore, "span", lambda self, relation, units: self.scale * units // 10)
     people = make_people(40)
     with pytest.raises(AssertionError):
         for seed in range(40):
             rng = np.random.default_rng(seed)
             moved = people.copy()
             moved.loc[0, ["age", "bmi"]] = [int(rng.integers(17, 91)), rng.uniform(10, 60)]
+            moved.loc[0, "sex"] = str(rng.choice(["F", "M"]))
             check_neighbours(example, people, moved, schema, "replace")
 
 

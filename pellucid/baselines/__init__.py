@@ -1,0 +1,1 @@
+"""Published mechanisms to compare with: never certified, never charged to an account."""
