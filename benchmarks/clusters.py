@@ -3,7 +3,7 @@
     python benchmarks/clusters.py                          three tables, 5 and 9 clusters, 200 draws
     python benchmarks/clusters.py --data diabetes --draws 50
 
-k-means on the integer codes of documented or declared domains, as in "Differentially Private Explanations for Clusters"; counts
+k-means on integer codes of documented or declared domains, as in "Differentially Private Explanations for Clusters"; counts
 are fixed and every mechanism draws from them. A budget ε pays for the choice alone (no histograms); two-stage mechanisms spend
 half on candidates (k = 3) and half on the combination. Printed: GlScore relative to its optimum and the share of clusters with
 another attribute than the optimum (MAE); then the paper's Quality relative to TabEE's non-private selection, and the MAE to that.
@@ -73,7 +73,7 @@ SPECIALTIES = [
     "InternalMedicine", "Emergency", "Family", "Cardio", "Surg", "Ortho", "Radio", "Neph", "Pulm", "Psych", "Obst", "Uro", "Onco",
     "Gastro", "Neuro", "Pedia", "Physical", "?",
 ]  # fmt: skip
-# The documentation says 23 codes and lists none; these are the ones in public use. Others share the last bucket.
+# The documentation says 23 codes and lists none, so this list was read off the file: not a public domain. Others share a bucket.
 PAYERS = ["?", "MC", "MD", "HM", "UN", "BC", "SP", "CP", "SI", "DM", "CM", "CH", "PO", "WC", "OT", "OG", "MP", "FR"]
 # ICD-9 groups of Strack et al. 2014, which the paper follows: circulatory, respiratory, digestive, diabetes, injury,
 # musculoskeletal, genitourinary, neoplasms; then other, and missing.
@@ -110,7 +110,7 @@ def diabetes(shared: Path) -> Iterator[tuple[str, Column]]:
             yield name, listed(frame[name], options[name])
 
 
-# The questionnaire's options.
+# The options as the file spells them: the table comes without a list, so these were not taken from a public document.
 SURVEY = {
     "MainBranch": [
         "I am a developer by profession", "I am a student who is learning to code",

@@ -186,10 +186,16 @@ class Cells(Bound):
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
         """`contributions`: (cell, weight, value) as arrays of shape (rows, places); the weights of a row add up to at most 1.
 
-        A row outside every cell (a place that is negative or too large) brings nothing there.
+        A row outside every cell (a place that is negative or too large) brings nothing there. Weights may be left out (None)
+        where every row has one place, with its whole weight.
         """
         cell, weight, value = contributions
         cell = np.asarray(cell)
+        if weight is None:
+            if self.value is None and parts is None and cell.shape[1:] == (1,):
+                flat = cell[:, 0]
+                return [int(v) * self.counts for v in np.bincount(flat[(flat >= 0) & (flat < self.cells)], minlength=self.cells)]
+            weight = np.ones(cell.shape)
         inside = (cell >= 0) & (cell < self.cells)
         place = np.where(inside, cell, 0).astype(np.intp)
         limit = np.broadcast_to(_part_of(UNITS, parts), len(cell))
@@ -268,15 +274,17 @@ class CrossCells(Bound):
         """`contributions`: the group of every record, and one array of values per attribute."""
         group, values = contributions
         group = np.asarray(group)
-        inside = (group >= 0) & (group < self.groups)
-        for value, size in zip(values, self.sizes, strict=True):
-            inside &= (value >= 0) & (value < size)
-        whole = bool(inside.all())
-        place = (group if whole else group[inside]).astype(np.intp)
+        limits = [(group, self.groups), *zip(values, self.sizes, strict=True)]
+        # Seen as unsigned, a negative number is a huge one: one comparison for both ends.
+        whole = all(array.astype(np.int64, copy=False).view(np.uint64).max(initial=0) < size for array, size in limits)
+        inside: Any = slice(None)
+        if not whole:
+            inside = np.logical_and.reduce([(array >= 0) & (array < size) for array, size in limits])
+        place = group[inside].astype(np.intp)
         weight = None if parts is None else np.asarray(_part_of(UNITS, parts))[inside].astype(float)
         out: list[int] = []
         for value, size in zip(values, self.sizes, strict=True):
-            cell = place * size + (value if whole else value[inside])
+            cell = place * size + value[inside]
             # Plain counts are integers; weights are whole numbers below 2^31, exact in float64 over 2^16 rows.
             counted = self._counts(cell, weight, self.groups * size)
             out += [int(v) for v in counted] if weight is not None else [int(v) * UNITS for v in counted]

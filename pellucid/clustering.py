@@ -150,6 +150,7 @@ class ReadyClustering(ReadyModel):
         predictor = clustering.predictor
         self._call: Callable[[Any], Any] = predictor.predict if hasattr(predictor, "predict") else predictor
         self._place = {label: float(i) for i, label in enumerate(clustering.clusters)}
+        self._codes = _whole_labels(clustering.clusters)
         self.fingerprint = ""
 
     def labels(self, rows: Rows | Columns) -> np.ndarray:
@@ -166,12 +167,19 @@ class ReadyClustering(ReadyModel):
         """Positions as floats, NaN for a label that was not declared."""
         return self.positions(self.named(inputs))
 
-    def positions(self, labels: Sequence[Any]) -> np.ndarray:
+    def positions(self, labels: Sequence[Any] | np.ndarray) -> np.ndarray:
+        if isinstance(labels, np.ndarray):
+            if labels.dtype.kind in "iu" and self._codes is not None:
+                low, table = self._codes
+                place = labels.astype(np.int64) - low
+                inside = (place >= 0) & (place < len(table))
+                return np.where(inside, table[np.where(inside, place, 0)], math.nan)
+            labels = labels.tolist()
         # One label at a time: converting a whole batch to one type would let a single label change how the others are read.
         return np.array([self._place.get(label, math.nan) for label in labels], dtype=float)
 
-    def named(self, inputs: Any) -> list[Any]:
-        """The predictor's own labels, one per row."""
+    def named(self, inputs: Any) -> Sequence[Any] | np.ndarray:
+        """The predictor's own labels, one per row; whole numbers stay an array."""
         # A shallow copy: a predictor that writes into its input writes into its own.
         given = inputs.copy(deep=False) if isinstance(inputs, pd.DataFrame) else inputs.copy()
         with parallel_config(backend="sequential"):
@@ -180,10 +188,24 @@ class ReadyClustering(ReadyModel):
             answers = np.asarray(answers)[:, 0]
         if isinstance(answers, str) or getattr(answers, "ndim", 1) != 1 or not hasattr(answers, "__len__"):
             raise _NotOnePerRow
+        if isinstance(answers, pd.Series) and isinstance(answers.dtype, np.dtype):
+            answers = answers.to_numpy()
+        if isinstance(answers, np.ndarray) and answers.dtype.kind in "iu" and len(answers) == len(inputs):
+            return answers
         listed = answers.tolist() if hasattr(answers, "tolist") else list(answers)
         if len(listed) != len(inputs):
             raise _NotOnePerRow
         return listed
+
+
+def _whole_labels(clusters: tuple[Any, ...]) -> tuple[int, np.ndarray] | None:
+    """(smallest label, position by distance from it) where all labels are whole numbers close together: quicker than one by one."""
+    if not all(type(label) is int for label in clusters) or max(clusters) - min(clusters) > 1 << 16:
+        return None
+    table = np.full(max(clusters) - min(clusters) + 1, math.nan)
+    for i, label in enumerate(clusters):
+        table[label - min(clusters)] = i
+    return min(clusters), table
 
 
 def _try_on_public_records(clustering: Clustering, schema: Schema) -> ReadyClustering:

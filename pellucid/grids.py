@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,15 +98,27 @@ class Bins:
 
     def index(self, values: np.ndarray) -> np.ndarray:
         """The cell of each value; intervals are closed on the left, the last one on both sides."""
+        if isinstance(self.feature, Category) and not self.edges:
+            return values.astype(np.intp)  # positions of declared values: decoding leaves no others
         nothing = np.isnan(values)
-        safe = np.where(nothing, 0.0, values)
+        if not nothing.any():
+            return self._of_numbers(values)
+        return np.where(nothing, self.cells - 1 if self.has_missing else -1, self._of_numbers(np.where(nothing, 0.0, values)))
+
+    def _search(self, safe: np.ndarray) -> np.ndarray:
+        return np.clip(np.searchsorted(np.asarray(self.edges), safe, side="right") - 1, 0, len(self.edges) - 2)
+
+    @cached_property
+    def _of_levels(self) -> np.ndarray:
+        return self._search(self.feature.lo + np.arange(int(self.feature.levels or 0)))  # type: ignore[union-attr]
+
+    def _of_numbers(self, safe: np.ndarray) -> np.ndarray:
+        if self.edges and isinstance(self.feature, Number) and self.feature.integer and (self.feature.levels or WIDE + 1) <= WIDE:
+            # Few whole numbers: where each of them falls is looked up instead of searched.
+            return self._of_levels[(safe - self.feature.lo).astype(np.intp)]
         if self.edges:
-            found = np.clip(np.searchsorted(np.asarray(self.edges), safe, side="right") - 1, 0, len(self.edges) - 2)
-        elif isinstance(self.feature, Category):
-            found = safe.astype(np.int64)
-        else:
-            found = (safe - self.feature.lo).astype(np.int64)
-        return np.where(nothing, self.cells - 1 if self.has_missing else -1, found)
+            return self._search(safe)
+        return (safe - self.feature.lo).astype(np.int64)  # type: ignore[union-attr]
 
 
 def histogram_bins(feature: Feature, bins: int | tuple[float, ...] | None, most: int, usual: int) -> Bins:

@@ -6,6 +6,7 @@ parse, is missing, unknown or out of range takes its declared value. Only the *t
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -216,9 +217,34 @@ def decode(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A column in inner form: numbers inside their bounds, or positions of declared categories."""
     # Chunk by chunk: merging dictionaries can overflow their index type, depending on what the cells hold.
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    read = _decode_number if isinstance(feature, Number) else _decode_category
-    decoded = [read(feature, chunk) for chunk in chunks]  # type: ignore[arg-type]
+    decoded = [_decode_chunk(feature, chunk) for chunk in chunks]
     return decoded[0] if len(decoded) == 1 else np.concatenate([*decoded, np.empty(0)])
+
+
+_NARROW = {pa.int8(): np.uint8, pa.uint8(): np.uint8, pa.int16(): np.uint16, pa.uint16(): np.uint16}
+
+
+def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:
+    if chunk.type in _NARROW and len(chunk) >= 4096:
+        # All the values such a column can hold are decoded once; cells are then looked up.
+        table = _narrow_table(feature, chunk.type)
+        empty = chunk.is_null().to_numpy(zero_copy_only=False) if chunk.null_count else None
+        values = (chunk if empty is None else pc.fill_null(chunk, 0)).to_numpy(zero_copy_only=False)
+        found = table[values.view(_NARROW[chunk.type])]
+        return found if empty is None else np.where(empty, table[-1], found)
+    return _decode_plain(feature, chunk)
+
+
+@functools.lru_cache(maxsize=1024)
+def _narrow_table(feature: Feature, kind: pa.DataType) -> np.ndarray:
+    """What every value of a narrow integer type decodes to, by its bits; the last entry is for an empty cell."""
+    bits = _NARROW[kind]
+    every = np.arange(np.iinfo(bits).max + 1, dtype=bits).view(kind.to_pandas_dtype())
+    return np.append(_decode_plain(feature, pa.array(every)), _decode_plain(feature, pa.nulls(1, kind)))
+
+
+def _decode_plain(feature: Feature, chunk: pa.Array) -> np.ndarray:
+    return _decode_number(feature, chunk) if isinstance(feature, Number) else _decode_category(feature, chunk)
 
 
 def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
@@ -254,6 +280,10 @@ def _cells(column: pa.Array) -> list[Any]:
 
 
 def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
+    if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
+        codes = _code_table(feature)
+        if codes is not None:
+            return _decode_codes(feature, column, *codes)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     positions = _positions(feature)
     missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
@@ -262,6 +292,40 @@ def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
     )
     # A null cell has no index; -1 points at the entry appended for it.
     return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
+
+
+@functools.lru_cache(maxsize=4096)
+def _code_table(feature: Category) -> tuple[int, np.ndarray] | None:
+    """(smallest, position by distance from it) for whole numbers in the declared span; any other whole number is unknown."""
+    numbers = []
+    for value in feature.values:
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            continue
+    finite = [v for v in numbers if abs(v) < 2.0**31]
+    if not finite or len(finite) < len(numbers) or max(finite) - min(finite) > 1 << 16:
+        return None
+    low, high = int(np.floor(min(finite))), int(np.ceil(max(finite)))
+    positions = _positions(feature)
+    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
+    return low, np.array([_lookup(positions, v, missing, unknown) for v in range(low, high + 1)], dtype=float)
+
+
+def _decode_codes(feature: Category, column: pa.Array, low: int, table: np.ndarray) -> np.ndarray:
+    """Whole numbers by a table instead of a dictionary; the same positions."""
+    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
+    empty = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    values = (column if empty is None else pc.fill_null(column, low if -128 <= low < 128 else 0)).to_numpy(zero_copy_only=False)
+    place = values.astype(np.int64, copy=False)
+    place = place - low if low else place
+    # Seen as unsigned, a negative number is a huge one: one comparison for both ends.
+    if place.view(np.uint64).max(initial=0) < len(table):
+        found = table[place]
+    else:
+        inside = (place >= 0) & (place < len(table))
+        found = np.where(inside, table[np.where(inside, place, 0)], unknown)
+    return found if empty is None else np.where(empty, missing, found)
 
 
 def _positions(feature: Category) -> dict[Any, int]:

@@ -122,7 +122,7 @@ def test_paper_choice_has_the_published_law(grid, monkeypatch):
     counts = [np.array([[4, 0], [3, 3]]), np.array([[1, 3], [3, 3]]), np.array([[2, 2], [0, 6]])]
     law = exact_law(counts, 6.0, 2.0, k=2)
     assert sum(law.values()) == pytest.approx(1)
-    rng, draws = np.random.default_rng(3), 4000
+    rng, draws = np.random.default_rng(3), 2500
     seen = dict.fromkeys(law, 0)
     for _ in range(draws):
         seen[clusters.paper_choice(counts, 6.0, 2.0, k=2, rng=rng)] += 1

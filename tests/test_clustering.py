@@ -150,7 +150,7 @@ def test_estimators_without_predict_are_refused(estimator):
         (lambda d: "old", "one label per row"),
         (lambda d: [0], "one label per row"),
         (lambda d: np.zeros((len(d), 2)), "one label per row"),
-        (lambda d: (d["age"] // 30).astype(int), r"the label '[23]' \(int\).*clusters= does not declare"),
+        (lambda d: (d["age"] // 30).astype(int), r"the label '[23]' \(int.*clusters= does not declare"),
         (lambda d: old(d).astype(str), r"the label '[01]' \(str\)"),
         (lambda d: np.where(d["age"] > 50, np.nan, 0), "the label 'nan'"),
         (lambda d: [[0]] * len(d), "TypeError"),

@@ -254,3 +254,28 @@ def test_bytes_that_are_not_text_are_just_unknown(kind):
     np.testing.assert_array_equal(decode(SEX, column.dictionary_encode() if kind != pa.string_view() else column), [1, 1, 0, 2])
     engine = Engine(pa.table({"age": [1, 2, 3, 4], "id": column}), pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
     assert engine.units == 3
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.int64()])
+@pytest.mark.parametrize(
+    "feature",
+    [
+        pel.Number(-3, 90, integer=True),
+        pel.Number(0, 50, missing=float("nan")),
+        pel.Category([0, 1, 2, 5], missing=5, unknown=0),
+        pel.Category(["1", "2", "x"], missing="x", unknown="2"),
+        pel.Category([True, False]),
+        pel.Category([10**12, 3]),
+    ],
+)
+def test_integers_decode_alike_however_they_are_stored(kind, feature):
+    """Tables of looked-up values are a short cut: cell by cell they say what the plain way says, in long and short columns."""
+    rng = np.random.default_rng(1)
+    cells = [None if rng.random() < 0.1 else int(v) for v in rng.integers(0, 127, 5000)]
+    if kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()):
+        cells = [c if c is None or rng.random() < 0.5 else -c for c in cells]
+    wanted = decode(feature, pa.array([None if c is None else str(c) for c in cells]))
+    np.testing.assert_array_equal(decode(feature, pa.array(cells, kind)), wanted)
+    np.testing.assert_array_equal(decode(feature, pa.array(cells[:100], kind)), wanted[:100])
+    full = [0 if c is None else c for c in cells]
+    np.testing.assert_array_equal(decode(feature, pa.array(full, kind)), decode(feature, pa.array([str(c) for c in full])))

@@ -48,26 +48,26 @@ class InOwnCluster:
     bins: tuple[tuple[str, Bins], ...]
     starts: tuple[int, ...]
 
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, None, None]:
         label = self.groups.ready(rows.schema).labels(rows)
+        # One more entry for records of no cluster, whose label is -1.
+        start = np.array([*self.starts, -1])[label]
         cell = np.full(len(label), -1)
-        for c, ((name, bins), start) in enumerate(zip(self.bins, self.starts)):
-            mine = label == c
-            found = bins.index(rows[name][mine])
-            cell[mine] = np.where(found >= 0, found + start, -1)
-        return cell[:, None], np.ones((len(label), 1)), None
+        for name, bins in dict(self.bins).items():
+            mine = np.array([*(own == name for own, _ in self.bins), False])[label]
+            found = bins.index(rows[name])
+            np.copyto(cell, found + start, where=mine & (found >= 0))
+        return cell[:, None], None, None
 
 
 @dataclass(frozen=True)
-class InCell:
-    """Per record: the cell its value falls in."""
+class Everybody:
+    """Per record: its cell of every chosen attribute, whatever its cluster."""
 
-    name: str
-    bins: Bins
+    bins: tuple[tuple[str, Bins], ...]
 
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
-        cell = self.bins.index(rows[self.name])
-        return cell[:, None], np.ones((len(cell), 1)), None
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, list[np.ndarray]]:
+        return np.zeros(len(rows), dtype=np.intp), [bins.index(rows[name]) for name, bins in self.bins]
 
 
 @dataclass(frozen=True)
@@ -229,8 +229,9 @@ class ClusterHistograms(Explainer):
         bins = self.cells(public.schema)
         inside, laws = self._inside(ask, [[bins[a] for a in sorted(row)] for row in chosen])
         used = sorted({a for row in chosen for a in row})
-        whole = ask.total("whole", self._whole_query([bins[a] for a in used], public))
-        wholes = {bins[a][0]: np.asarray(whole.part(i).cells()[1]) for i, a in enumerate(used)}
+        whole = ask.total("whole", self._whole_query(tuple(bins[a] for a in used), public.schema))
+        ends = np.cumsum([bins[a][1].cells for a in used])
+        wholes = dict(zip((bins[a][0] for a in used), np.split(np.array(whole.integers, dtype=float) / UNITS, ends[:-1])))
         whole_law = whole.law.times(1 / UNITS)
         return self._explanation(public.schema, inside, wholes, laws, whole_law)
 
@@ -257,8 +258,10 @@ class ClusterHistograms(Explainer):
             starts.append(begin)
         return Joint(sums), starts
 
-    def _whole_query(self, used: list[tuple[str, Bins]], public: Public) -> Joint:
-        return Joint([Sum(InCell(name, bins), Cells(bins.cells), columns=(name,)) for name, bins in used])
+    def _whole_query(self, used: tuple[tuple[str, Bins], ...], schema: Schema) -> Sum:
+        names = {name for name, _ in used}
+        bound = CrossCells(1, tuple(bins.cells for _, bins in used))
+        return Sum(Everybody(used), bound, columns=tuple(name for name in schema if name in names))
 
     def _explanation(self, schema: Schema, inside: Any, wholes: dict[str, np.ndarray], law: Any, whole_law: Any) -> Explanation:
         weight = (law.std / whole_law.std) ** 2 if whole_law.std > 0 else 1.0

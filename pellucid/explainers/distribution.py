@@ -30,9 +30,8 @@ class InCell:
     name: str
     bins: Bins
 
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
-        cell = self.bins.index(rows[self.name])
-        return cell[:, None], np.ones((len(cell), 1)), None
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, None, None]:
+        return self.bins.index(rows[self.name])[:, None], None, None
 
 
 @dataclass(frozen=True)

@@ -606,7 +606,7 @@ def _inside(table: np.ndarray, members: Sequence[int]) -> np.ndarray:
 
 
 def _minimum(slope_of: Callable[[np.ndarray], tuple[float, np.ndarray]], y: np.ndarray, steps: int = 60) -> np.ndarray:
-    """Near the minimum of a smooth convex function, by L-BFGS with halved steps (no threads of a library for a few hundred numbers)."""
+    """Near the minimum of a smooth convex function, by L-BFGS with halved steps (SciPy's starts threads for it)."""
     value, slope = slope_of(y)
     past: list[tuple[np.ndarray, np.ndarray, float]] = []
     for _ in range(steps):

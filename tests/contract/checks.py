@@ -121,6 +121,8 @@ class Inflated:
         value = self.map(*rows)
         if not isinstance(value, tuple):
             return 1000 * np.asarray(value)
+        if len(value) == 3 and value[1] is None:  # the whole weight of a record, left out
+            value = (value[0], np.ones(np.shape(value[0])), value[2])
         return (value[0], *(None if v is None else _larger(v) for v in value[1:]))
 
 
