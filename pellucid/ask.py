@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .bounds import UNITS, Bound, Box, Cells
+from .cluster_scores import CandidateScore, CombinationScore
 from .engine import Engine
 from .errors import PlanError
 from .mean import Mean
-from .cluster_scores import CandidateScore, CombinationScore
 from .mechanisms import (
     Choosing,
     Mechanism,

@@ -122,8 +122,8 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 def reconcile(inside: np.ndarray, whole: np.ndarray, weight: float) -> tuple[np.ndarray, np.ndarray]:
     """The nearest counts that fit together: none negative, and the clusters of a value together at most everybody with it.
 
-    `inside` has a row per cluster, `whole` one number per value; `weight` is how much more a unit of error counts in `whole` than in
-    `inside` (the ratio of the variances). Least squares, value by value: clusters give up t each until they fit, where
+    `inside` has a row per cluster, `whole` one number per value; `weight` is how much more a unit of error counts in `whole`
+    than in `inside` (the ratio of the variances). Least squares, value by value: clusters give up t each until they fit, where
     t·(1/weight) is what `whole` gives way.
     """
     kept = np.maximum(inside, 0.0)

@@ -89,6 +89,11 @@ class Clustering:
         return 0.0, float(len(self.clusters) - 1)
 
     @property
+    def bound_text(self) -> str:
+        """What is enforced about its answers, for the certificate."""
+        return f"one of {len(self.clusters)} declared clusters; a record with any other label belongs to none"
+
+    @property
     def provenance(self) -> str:
         trained = self.trained_on.text if isinstance(self.trained_on, PrivateTraining) else f"on {self.trained_on}"
         return f"{self.name}, trained {trained}"
@@ -199,7 +204,7 @@ class ReadyClustering(ReadyModel):
 
 
 def _whole_labels(clusters: tuple[Any, ...]) -> tuple[int, np.ndarray] | None:
-    """(smallest label, position by distance from it) where all labels are whole numbers close together: quicker than one by one."""
+    """(smallest label, position by distance from it) where all labels are whole numbers close together, for speed."""
     if not all(type(label) is int for label in clusters) or max(clusters) - min(clusters) > 1 << 16:
         return None
     table = np.full(max(clusters) - min(clusters) + 1, math.nan)

@@ -116,6 +116,11 @@ class Model:
         return self.output[1] - self.output[0]
 
     @property
+    def bound_text(self) -> str:
+        """What is enforced about its answers, for the certificate."""
+        return f"declared range [{self.output[0]:g}, {self.output[1]:g}], enforced by clipping"
+
+    @property
     def provenance(self) -> str:
         trained = self.trained_on.text if isinstance(self.trained_on, PrivateTraining) else f"on {self.trained_on}"
         return f"{self.name}, trained {trained}"

@@ -364,9 +364,7 @@ class Session:
             name: self.schema[name].source or "declared in the schema, no source given" for name in explainer.columns(self.schema)
         }
         for model in explainer.models:
-            sources[f"output of {model.name}"] = (
-                f"declared range [{model.output[0]:g}, {model.output[1]:g}], enforced by clipping"
-            )
+            sources[f"output of {model.name}"] = model.bound_text
         return sources
 
 

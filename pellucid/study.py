@@ -9,9 +9,12 @@
     unit: {column: patient_id, max_rows: 3}
     models:
       risk: {load: "models.py:risk", output: [0, 1], trained_on: other data}
+    clusterings:
+      segments: {load: "models.py:segments", clusters: [0, 1, 2], trained_on: other data}
     releases:
       - {explain: PartialDependence, model: risk, feature: age, share: 0.25}
       - {explain: Distribution, feature: age, epsilon: 0.1}
+      - {explain: ClusterHistograms, groups: segments, epsilon: 0.2}
 
 Paths are relative to the study file. `load` is `file.py:name`, `package.module:name`, or a .joblib or .pkl file.
 """
@@ -30,6 +33,7 @@ from typing import Any
 
 from . import explainers
 from .accounting import Budget
+from .clustering import Clustering
 from .errors import ModelError, PlanError
 from .explainers import Explainer
 from .model import Model, PrivateTraining
@@ -47,6 +51,7 @@ KNOWN = {
     "unit",
     "expected_rows",
     "models",
+    "clusterings",
     "releases",
     "output",
 }
@@ -91,7 +96,9 @@ class Study:
         models = {str(name): _model(str(name), entry, folder) for name, entry in (content.get("models") or {}).items()}
         if not isinstance(content["releases"], list) or not content["releases"]:
             raise PlanError(f"{path.name}: 'releases:' needs a list with at least one entry.")
-        releases = tuple(_release(i, entry, models) for i, entry in enumerate(content["releases"], 1))
+        groups = {str(name): _clustering(str(name), entry, folder) for name, entry in (content.get("clusterings") or {}).items()}
+        boxes = {"model": ("models", models), "groups": ("clusterings", groups)}
+        releases = tuple(_release(i, entry, boxes) for i, entry in enumerate(content["releases"], 1))
         ledger = content.get("ledger")
         session = Session(
             folder / str(content["data"]),
@@ -126,18 +133,31 @@ def _schema(where: str, content: Mapping[str, Any], folder: Path) -> Schema:
 
 
 def _model(name: str, entry: Any, folder: Path) -> Model:
-    options = _mapping(f"model {name!r}", entry, {"load", "output", "features", "trained_on", "positive", "input"})
+    what = f"model {name!r}"
+    options = _mapping(what, entry, {"load", "output", "features", "trained_on", "positive", "input"})
+    loaded = _black_box(what, name, options, folder)
+    return loaded if isinstance(loaded, Model) else Model(loaded, name=name, **options)
+
+
+def _clustering(name: str, entry: Any, folder: Path) -> Clustering:
+    what = f"clustering {name!r}"
+    options = _mapping(what, entry, {"load", "clusters", "features", "trained_on", "input"})
+    loaded = _black_box(what, name, options, folder)
+    return loaded if isinstance(loaded, Clustering) else Clustering(loaded, name=name, **options)
+
+
+def _black_box(what: str, name: str, options: dict[str, Any], folder: Path) -> Any:
+    """Load what `load:` names, and leave the other options ready for it."""
     if "load" not in options:
-        raise PlanError(f"model {name!r}: 'load:' is missing; for example load: \"models.py:{name}\".")
-    trained_on = options.pop("trained_on", None)
+        raise PlanError(f"{what}: 'load:' is missing; for example load: \"models.py:{name}\".")
+    trained_on = options.get("trained_on")
     if isinstance(trained_on, Mapping):
-        trained_on = PrivateTraining(**_mapping(f"model {name!r}: trained_on", trained_on, {"epsilon", "delta"}))
-    loaded = _load(name, str(options.pop("load")), folder)
-    return loaded if isinstance(loaded, Model) else Model(loaded, trained_on=trained_on, name=name, **options)
+        options["trained_on"] = PrivateTraining(**_mapping(f"{what}: trained_on", trained_on, {"epsilon", "delta"}))
+    return _load(what, str(options.pop("load")), folder)
 
 
-def _load(name: str, place: str, folder: Path) -> Any:
-    """Import a model. Its code is the owner's and runs with the owner's rights."""
+def _load(what: str, place: str, folder: Path) -> Any:
+    """Import a model or clustering. Its code is the owner's and runs with the owner's rights."""
     try:
         if place.endswith((".joblib", ".pkl", ".pickle")):
             import joblib
@@ -145,7 +165,7 @@ def _load(name: str, place: str, folder: Path) -> Any:
             return joblib.load(folder / place)
         module_name, _, attribute = place.rpartition(":")
         if not module_name:
-            raise PlanError(f"model {name!r}: load: {place!r} needs the form file.py:name or package.module:name.")
+            raise PlanError(f"{what}: load: {place!r} needs the form file.py:name or package.module:name.")
         if module_name.endswith(".py"):
             spec = importlib.util.spec_from_file_location(f"pellucid_study_{Path(module_name).stem}", folder / module_name)
             if spec is None or spec.loader is None:
@@ -160,11 +180,11 @@ def _load(name: str, place: str, folder: Path) -> Any:
         raise
     except Exception as error:
         raise ModelError(
-            f"model {name!r}: {place!r} could not be loaded ({type(error).__name__}); check the path and the name."
+            f"{what}: {place!r} could not be loaded ({type(error).__name__}); check the path and the name."
         ) from None
 
 
-def _release(number: int, entry: Any, models: Mapping[str, Model]) -> Release:
+def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Release:
     where = f"release {number}"
     if not isinstance(entry, Mapping) or "explain" not in entry:
         raise PlanError(f"{where}: give 'explain:' with the name of an explainer.")
@@ -175,13 +195,15 @@ def _release(number: int, entry: Any, models: Mapping[str, Model]) -> Release:
     known = set(inspect.signature(kinds[kind]).parameters)
     options = {key: value for key, value in entry.items() if key not in ("explain", "title", *COSTS)}
     _only(where, options, known)
-    if "model" in known:
-        if "model" not in options:
-            raise PlanError(f"{where}: {kind} needs 'model:', one of those under models:{did_you_mean('', models)}.")
-        chosen = str(options["model"])
-        if chosen not in models:
-            raise PlanError(f"{where}: there is no model {chosen!r}{did_you_mean(chosen, models)}.")
-        options["model"] = models[chosen]
+    for option, (section, made) in boxes.items():
+        if option not in known:
+            continue
+        if option not in options:
+            raise PlanError(f"{where}: {kind} needs '{option}:', one of those under {section}:{did_you_mean('', made)}.")
+        chosen = str(options[option])
+        if chosen not in made:
+            raise PlanError(f"{where}: {section}: has no {chosen!r}{did_you_mean(chosen, made)}.")
+        options[option] = made[chosen]
     cost = {key: entry[key] for key in COSTS if key in entry}
     if len(cost) != 1:
         raise PlanError(f"{where}: say what it may cost with exactly one of epsilon:, rho: or share:.")
@@ -189,6 +211,6 @@ def _release(number: int, entry: Any, models: Mapping[str, Model]) -> Release:
         explainer = kinds[kind](**options)
     except TypeError:
         raise PlanError(f"{where}: {kind} needs {', '.join(sorted(known - set(options)))}.") from None
-    feature = options.get("feature", "")
-    named = feature if isinstance(feature, str) else ", ".join(str(f) for f in feature)
+    about = options.get("feature", options.get("formula", entry.get("groups", "")))
+    named = about if isinstance(about, str) else ", ".join(str(f) for f in about)
     return Release(str(entry.get("title", f"{number:02d} {kind} {named}")), explainer, cost)

@@ -228,10 +228,12 @@ def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:
     if chunk.type in _NARROW and len(chunk) >= 4096:
         # All the values such a column can hold are decoded once; cells are then looked up.
         table = _narrow_table(feature, chunk.type)
-        empty = chunk.is_null().to_numpy(zero_copy_only=False) if chunk.null_count else None
-        values = (chunk if empty is None else pc.fill_null(chunk, 0)).to_numpy(zero_copy_only=False)
-        found = table[values.view(_NARROW[chunk.type])]
-        return found if empty is None else np.where(empty, table[-1], found)
+        # The buffer as it is: what lies under an empty cell is some number, and overwritten below.
+        values = np.frombuffer(chunk.buffers()[1], _NARROW[chunk.type])[chunk.offset : chunk.offset + len(chunk)]
+        found = table[values]
+        if chunk.null_count:
+            found[chunk.is_null().to_numpy(zero_copy_only=False)] = table[-1]
+        return found
     return _decode_plain(feature, chunk)
 
 

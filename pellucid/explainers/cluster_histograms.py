@@ -85,9 +85,9 @@ class HalfSplit:
 class ClusterHistograms(Explainer):
     """Why is this cluster a cluster? One attribute (or `per_cluster`) for each, with its histogram inside and elsewhere.
 
-    Released: which attributes, by one private draw over *all* combinations (`method="joint"`), or per-cluster candidates first
-    (`method="two-stage"`, the published structure with smaller constants); then noisy histograms of the chosen attributes only. A good
-    combination is interesting (unlike the whole), sufficient (tells the cluster apart) and diverse (different clusters, different
+    Released: which attributes, by one private draw over *all* combinations (`method="joint"`), or per-cluster candidates
+    first (`method="two-stage"`, the published structure with smaller constants); then noisy histograms of the chosen attributes
+    only. A good combination is interesting (unlike the whole), sufficient (tells the cluster apart) and diverse (different clusters, different
     attributes), by `weights` that add up to 1. `attributes` are the columns to choose from (all by default), numbers are
     binned by `bins` (a number, or edges by name). `split` divides the spend: by default half for the choice, a quarter for the
     histograms inside the clusters, a quarter for those of everybody.
