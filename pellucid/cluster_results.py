@@ -187,7 +187,9 @@ def _range_words(histogram: ClusterHistogram, chosen: np.ndarray) -> str:
         low, high = edges[first], edges[last + 1]
         if histogram.integer:
             low, high = float(np.ceil(low)), float(np.ceil(high) - 1)
-        low_word, high_word = f"{low:g}", f"{high:g}"
+            low_word, high_word = f"{low:.0f}", f"{high:.0f}"
+        else:
+            low_word, high_word = f"{low:.4g}", f"{high:.4g}"
     else:
         low_word, high_word = str(x[first]), str(x[last])
     if first == last and (not edges or low_word == high_word):

@@ -100,7 +100,7 @@ def cluster(result: Any, ax: Any = None) -> Any:
     ax.bar(places + 0.2, result.share_rest, 0.4, color=BAND, label="elsewhere")
     bars = [np.maximum(height - lower, 0), np.maximum(upper - height, 0)]
     ax.errorbar(places - 0.2, height, yerr=bars, fmt="none", ecolor="0.35", capsize=2)
-    labels = [f"{a:g}–{b:g}" for a, b in zip(result.edges[:-1], result.edges[1:])] if result.edges else list(result.x)
+    labels = [f"{a:.4g}–{b:.4g}" for a, b in zip(result.edges[:-1], result.edges[1:])] if result.edges else list(result.x)
     _categories(ax, labels + list(result.x[len(labels) :]))
     ax.legend(frameon=False, fontsize=8)
     ax.set_title(result.sentence, fontsize=8, loc="left", wrap=True)

@@ -97,7 +97,7 @@ class Study:
         if not isinstance(content["releases"], list) or not content["releases"]:
             raise PlanError(f"{path.name}: 'releases:' needs a list with at least one entry.")
         groups = {str(name): _clustering(str(name), entry, folder) for name, entry in (content.get("clusterings") or {}).items()}
-        boxes = {"model": ("models", models), "groups": ("clusterings", groups)}
+        boxes: dict[str, tuple[str, Mapping[str, Any]]] = {"model": ("models", models), "groups": ("clusterings", groups)}
         releases = tuple(_release(i, entry, boxes) for i, entry in enumerate(content["releases"], 1))
         ledger = content.get("ledger")
         session = Session(
@@ -212,5 +212,5 @@ def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str
     except TypeError:
         raise PlanError(f"{where}: {kind} needs {', '.join(sorted(known - set(options)))}.") from None
     about = options.get("feature", options.get("formula", entry.get("groups", "")))
-    named = about if isinstance(about, str) else ", ".join(str(f) for f in about)
+    named = about if isinstance(about, str) else ", ".join(str(f) for f in about or ())
     return Release(str(entry.get("title", f"{number:02d} {kind} {named}")), explainer, cost)

@@ -221,7 +221,7 @@ def decode(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return decoded[0] if len(decoded) == 1 else np.concatenate([*decoded, np.empty(0)])
 
 
-_NARROW = {pa.int8(): np.uint8, pa.uint8(): np.uint8, pa.int16(): np.uint16, pa.uint16(): np.uint16}
+_NARROW: dict[pa.DataType, Any] = {pa.int8(): np.uint8, pa.uint8(): np.uint8, pa.int16(): np.uint16, pa.uint16(): np.uint16}
 
 
 def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:

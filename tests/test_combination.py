@@ -16,6 +16,7 @@ from pellucid.mechanisms.combination import (
     PriceSampler,
     SetSampler,
     Tables,
+    acceptance,
     coin,
     draw_combination,
     exp_enclosure,
@@ -85,7 +86,8 @@ def test_the_draw_has_the_law(seed):
     made = sampler(tables, RATE)
     assert fit(index, chances, [made.draw(uniform) for _ in range(1500)]) > 0.001
     assert isinstance(made, SetSampler)
-    assert made.attempts == 1500  # nothing refused, whatever the penalties
+    assert acceptance(made, 20, uniform) == 1
+    assert made.attempts == 1520  # nothing refused, whatever the penalties
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -87,10 +87,10 @@ class ClusterHistograms(Explainer):
 
     Released: which attributes, by one private draw over *all* combinations (`method="joint"`), or per-cluster candidates
     first (`method="two-stage"`, the published structure with smaller constants); then noisy histograms of the chosen attributes
-    only. A good combination is interesting (unlike the whole), sufficient (tells the cluster apart) and diverse (different clusters, different
-    attributes), by `weights` that add up to 1. `attributes` are the columns to choose from (all by default), numbers are
-    binned by `bins` (a number, or edges by name). `split` divides the spend: by default half for the choice, a quarter for the
-    histograms inside the clusters, a quarter for those of everybody.
+    only. A good combination is interesting (unlike the whole), sufficient (tells the cluster apart) and diverse (different
+    clusters, different attributes), by `weights` that add up to 1. `attributes` are the columns to choose from (all by default),
+    numbers are binned by `bins` (a number, or edges by name). `split` divides the spend: by default half for the choice, a
+    quarter for the histograms inside the clusters, a quarter for those of everybody.
 
     Claim: cluster-combination-span, on cross-cells and cell-sum; candidates by cluster-candidates-span.
     Assumes that the clustering is a function of one row.
@@ -355,6 +355,7 @@ def _named_parts(what: str, given: Mapping[str, Any], names: Sequence[str]) -> l
         if name not in names:
             raise PlanError(f"{what}: {name!r} is not known{did_you_mean(name, names)}.")
     parts = [exact(f"{what}[{name!r}]", given.get(name, 0)).limit_denominator(10_000) for name in names]
-    if any(p < 0 for p in parts) or abs(sum(parts) - 1) > Fraction(1, 1000):
+    if any(p < 0 for p in parts) or abs(sum(parts, Fraction(0)) - 1) > Fraction(1, 1000):
         raise PlanError(f"{what}={dict(given)!r}: give numbers of at least 0 that add up to 1.")
-    return [p / sum(parts) for p in parts]
+    whole = sum(parts, Fraction(0))
+    return [p / whole for p in parts]

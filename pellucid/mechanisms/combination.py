@@ -103,6 +103,14 @@ def sampler(
     return kind(tables, rate, per_cluster, candidates)
 
 
+def acceptance(made: SetSampler | PriceSampler, draws: int, below: Below) -> Fraction:
+    """The share of accepted proposals in so many further draws: about the data, so for benchmarks only."""
+    start = made.attempts
+    for _ in range(draws):
+        made.draw(below)
+    return Fraction(draws, made.attempts - start)
+
+
 def _allowed(tables: Tables, candidates: Sequence[Sequence[int]] | None) -> list[list[int]]:
     if candidates is None:
         return [list(range(tables.attributes)) for _ in range(tables.clusters)]
