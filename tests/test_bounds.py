@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pellucid import bounds
 from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
 from pellucid.errors import PlanError
 from pellucid.mechanisms import Norms
@@ -190,3 +191,15 @@ def test_cross_cells_count_records_once_per_attribute():
         CrossCells(0, (2,))
     with pytest.raises(PlanError):
         CrossCells(2, ())
+
+
+def test_cross_cells_compiled_and_plain_agree(monkeypatch):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(3)
+    bound = CrossCells(4, (3, 5))
+    for lowest in (0, -1):  # with and without records that lie outside
+        group, values = rng.integers(lowest, 4, 9000), [rng.integers(0, 3, 9000), rng.integers(lowest, 5, 9000)]
+        compiled = bound.totals((group, values))
+        with monkeypatch.context() as patch:
+            patch.setattr(bounds.fast, "counter", lambda: None)
+            assert bound.totals((group, values)) == compiled
