@@ -9,6 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import test_cluster_scores
+import test_combination
 import test_individual
 import test_intervals
 import test_output_range
@@ -521,6 +523,21 @@ SABOTAGE = {
     "composition": (test_composition_is_attained, (), halve_total),
     "ale-ties": (test_ale_ties_is_attained, (), halve_norms(Cells)),
     "cross-cells": (test_cross_cells_is_attained, (), halve_norms(CrossCells)),
+    "cluster-combination-span": (
+        test_cluster_scores.test_cluster_combination_span_is_attained,
+        (),
+        test_cluster_scores.halve_combination_span,
+    ),
+    "cluster-candidates-span": (
+        test_cluster_scores.test_cluster_candidates_span_is_attained,
+        (),
+        test_cluster_scores.halve_candidates_span,
+    ),
+    "combination-exponential": (
+        test_combination.test_combination_exponential_is_attained,
+        (),
+        test_combination.halve_combination_rate,
+    ),
     "interval-enclosure": (test_intervals.test_interval_enclosure_is_attained, (), halve_outward),
     "certified-supremum": (test_solver.test_certified_supremum_is_attained, (), halve_upper_ends),
     "output-range": (test_output_range.test_output_range_is_attained, (), test_output_range.halve_range),

@@ -90,7 +90,7 @@ class AttributeShares(OfFormula):
         return Expected(names, np.full(len(names), law.half_width(0.95)), law.gap(0.95))
 
     def describe(self) -> dict[str, Any]:
-        return {"explainer": "AttributeShares", "formula": self.formula.text}
+        return {"explainer": "AttributeShares", "formula": self.formula.text, "exactly": self.formula.exact_text}
 
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:

@@ -303,10 +303,12 @@ class ClusterHistograms(Explainer):
         rate = spend.amount / span if spend.currency == "epsilon" else Fraction(math.sqrt(8 * spend.amount) / span)
         count = len(self.groups.clusters) * math.log(math.comb(len(bins), self.per_cluster))
         short = (count + math.log(20)) / float(rate) / score.scale / UNITS
-        notes = (
+        notes: tuple[str, ...] = (
             f"the choice: with 95 % probability its score is within {short:.3g} records of the best combination's "
             f"(scores of good combinations are about the size of a cluster)",
         )
+        if len(self.groups.clusters) > 13 and self.method == "joint":
+            notes += ("with more than 13 clusters the exact draw can take long on unlucky data; 'two-stage' draws from fewer",)
         labels = tuple(f"count inside cluster {label}" for label in self.groups.clusters)
         return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), notes)
 

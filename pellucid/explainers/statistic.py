@@ -173,7 +173,12 @@ class Statistic(OfFormula):
         return Expected(labels, radius * law.half_width(0.95), float(radius.max()) * law.gap(0.95))
 
     def describe(self) -> dict[str, Any]:
-        return {"explainer": "Statistic", "formula": self.formula.text, "aggregate": self.aggregate}
+        return {
+            "explainer": "Statistic",
+            "formula": self.formula.text,
+            "exactly": self.formula.exact_text,
+            "aggregate": self.aggregate,
+        }
 
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,12 +19,23 @@ import sympy
 
 from ..errors import PlanError
 from ..schema import Category, Number, Schema, did_you_mean
-from .tracing import FUNCTIONS, Traced, variables_for
+from .tracing import FUNCTIONS, MAX_OPERATIONS, Traced, tree_size, variables_for
 
 Box = Mapping[str, Any] | Schema
 
-MAX_OPERATIONS = 20_000
-"""Formulas with more operations than this are refused: nobody can wait for their second derivatives."""
+MAX_DEPTH, MAX_EXTREMES = 8, 6
+"""Functions nested deeper, and maxima of more terms, are refused: nobody can wait for their derivatives."""
+
+WIDEST = 1e100
+"""Ranges must lie within this: beyond it squares overflow."""
+
+REVIEWED = frozenset(
+    {
+        *(sympy.Add, sympy.Mul, sympy.Pow, sympy.exp, sympy.log, sympy.tanh, sympy.atan, sympy.erf, sympy.sin, sympy.cos),
+        *(sympy.tan, sympy.sinh, sympy.cosh, sympy.Abs, sympy.Max, sympy.Min),
+    }
+)
+"""What formulas may be made of, by identity: a function of the same name could compute anything, over all rows at once."""
 
 
 def as_box(box: Box) -> dict[str, tuple[float, float]]:
@@ -46,8 +56,8 @@ def _range(name: str, given: Any) -> tuple[float, float]:
         lo, hi = (float(v) for v in given)
     except (TypeError, ValueError):
         raise PlanError(f"the range of {name!r} must be two numbers (lo, hi), got {given!r}.") from None
-    if not (math.isfinite(lo) and math.isfinite(hi) and lo <= hi):
-        raise PlanError(f"the range of {name!r} must be finite with lo <= hi, got ({lo:g}, {hi:g}).")
+    if not (-WIDEST <= lo <= hi <= WIDEST):
+        raise PlanError(f"the range of {name!r} must be finite with lo <= hi, within ±{WIDEST:g}; got ({lo:g}, {hi:g}).")
     return lo, hi
 
 
@@ -69,6 +79,11 @@ class Formula:
     @property
     def text(self) -> str:
         return ", ".join(str(e) for e in self.outputs)
+
+    @property
+    def exact_text(self) -> str:
+        """The outputs and variables without ambiguity: a column called E is not the number e."""
+        return f"{', '.join(self.box)}: {', '.join(sympy.srepr(e) for e in self.outputs)}"
 
     @property
     def scalar(self) -> sympy.Expr:
@@ -93,18 +108,26 @@ def formula(query: Any, box: Box) -> Formula:
     ranges = as_box(box)
     if isinstance(query, Formula):
         return query.over(ranges)
-    if isinstance(query, str):
-        outputs = _from_text(query, ranges)
-    elif isinstance(query, sympy.Basic | int | float):
-        outputs = [_from_sympy(query, ranges)]
-    elif isinstance(query, Sequence | sympy.MatrixBase) and len(query):
-        outputs = [e for part in query for e in formula(part, ranges).outputs]
-    elif callable(query):
-        outputs = _traced(query, ranges)
-    else:
-        raise PlanError(f"cannot read a formula from {type(query).__name__}: give text, a SymPy expression or a function.")
-    _check_size(outputs)
+    try:
+        outputs = _outputs(query, ranges)
+        _check(outputs)
+    except PlanError:
+        raise
+    except (OverflowError, ValueError, TypeError, ZeroDivisionError, RecursionError) as error:
+        raise PlanError(f"the formula cannot be computed with: {type(error).__name__} ({str(error)[:120]}).") from None
     return Formula(tuple(outputs), ranges)
+
+
+def _outputs(query: Any, ranges: Mapping[str, tuple[float, float]]) -> list[sympy.Expr]:
+    if isinstance(query, str):
+        return _from_text(query, ranges)
+    if isinstance(query, sympy.Basic | int | float):
+        return [_from_sympy(query, ranges)]
+    if isinstance(query, Sequence | sympy.MatrixBase) and len(query):
+        return [e for part in query for e in formula(part, ranges).outputs]
+    if callable(query):
+        return _traced(query, ranges)
+    raise PlanError(f"cannot read a formula from {type(query).__name__}: give text, a SymPy expression or a function.")
 
 
 def named_formula(query: Any) -> Formula:
@@ -136,16 +159,47 @@ def _names_in_text(text: str) -> list[str]:
     return sorted({name for name in names if name not in called and name not in _CONSTANTS})
 
 
-def _check_size(outputs: Sequence[sympy.Expr]) -> None:
-    size = sum(int(sympy.count_ops(e)) for e in outputs)
+def _check(outputs: Sequence[sympy.Expr]) -> None:
+    """Only reviewed operations, and not too many of them."""
+    size = sum(tree_size(e) for e in outputs)
     if size > MAX_OPERATIONS:
         raise PlanError(f"the formula has {size} operations; at most {MAX_OPERATIONS} are supported. Split it up.")
+    if any(function_depth(e) > MAX_DEPTH for e in outputs):
+        raise PlanError(f"functions are nested more than {MAX_DEPTH} deep; split the formula up.")
+    for node in {node for e in outputs for node in sympy.preorder_traversal(e)}:
+        _check_node(node)
+
+
+def _check_node(node: sympy.Basic) -> None:
+    if not node.args:
+        if not (node.is_Symbol or node.is_Rational or node in (sympy.pi, sympy.E)):
+            raise PlanError(f"the constant {node} is not supported.")
+    elif node.func not in REVIEWED:
+        raise PlanError(f"the operation {node.func.__name__} is not supported in a formula.")
+    elif isinstance(node, sympy.Max | sympy.Min) and len(node.args) > MAX_EXTREMES:
+        raise PlanError(f"max and min of more than {MAX_EXTREMES} terms are not supported.")
+    elif node.is_Pow and node.exp.is_Rational and abs(node.exp) >= 1000:
+        raise PlanError(f"the power {node.exp} is too large; at most 999.")
+
+
+def function_depth(expr: sympy.Basic, known: dict[sympy.Basic, int] | None = None) -> int:
+    """How deep functions are nested in each other; sums, products and whole powers do not count."""
+    known = {} if known is None else known
+    if expr not in known:
+        own = not (expr.is_Add or expr.is_Mul or (expr.is_Pow and expr.exp.is_Integer)) and bool(expr.args)
+        known[expr] = own + max((function_depth(arg, known) for arg in expr.args), default=0)
+    return known[expr]
 
 
 def _from_sympy(expr: Any, box: Mapping[str, Any]) -> sympy.Expr:
     expr = sympy.sympify(expr)
     if not isinstance(expr, sympy.Expr):
         raise PlanError(f"{expr} is not an arithmetic expression.")
+    for symbol in expr.free_symbols:
+        if any(
+            getattr(symbol, f"is_{fact}") for fact in ("positive", "negative", "zero", "integer", "nonnegative", "nonpositive")
+        ):
+            raise PlanError(f"the symbol {symbol} assumes more than its range says; make it with sympy.Symbol({str(symbol)!r}).")
     _known_names({str(s) for s in expr.free_symbols}, box)
     # Real symbols, so that derivatives of absolute values come out real.
     real = {s: sympy.Symbol(str(s), real=True) for s in expr.free_symbols}
@@ -188,8 +242,7 @@ def _read(node: ast.expr, text: str, box: Mapping[str, Any]) -> sympy.Expr:
             pass
         case ast.Constant(value=value) if isinstance(value, int | float):
             # The decimal as written, not the nearest binary float.
-            written = ast.get_source_segment(text.strip(), node) or repr(value)
-            return sympy.Rational(Fraction(written.replace("_", "")))
+            return _number(value, (ast.get_source_segment(text.strip(), node) or repr(value)).replace("_", ""))
         case ast.Name(id=name):
             if name in box:
                 return sympy.Symbol(name, real=True)
@@ -198,8 +251,8 @@ def _read(node: ast.expr, text: str, box: Mapping[str, Any]) -> sympy.Expr:
             raise PlanError(f"{name!r} has no declared range{did_you_mean(name, box)}.")
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
             a, b = _read(left, text, box), _read(right, text, box)
-            if isinstance(operator, ast.Pow) and b.is_Integer and abs(int(b)) >= 1000:
-                raise PlanError(f"the power {b} is too large; at most 999.")
+            if isinstance(operator, ast.Pow):
+                _check_power(a, b)
             if isinstance(operator, ast.Div) and b == 0:
                 raise PlanError("the formula divides by zero.")
             return _OPERATORS[type(operator)](a, b)
@@ -217,12 +270,38 @@ def _read(node: ast.expr, text: str, box: Mapping[str, Any]) -> sympy.Expr:
     )
 
 
+def _number(value: int | float, written: str) -> sympy.Rational:
+    """The number as it was written, unless it would fill the memory."""
+    if isinstance(value, int) and value.bit_length() <= 1000:
+        return sympy.Integer(value)
+    exponent = written.lower().partition("e")[2] or "0"
+    if isinstance(value, int) or len(written) > 60 or abs(int(exponent)) > 300:
+        raise PlanError(f"the number {written[:40]} is too large or has too many digits.")
+    return sympy.Rational(Fraction(written))
+
+
+def _check_power(base: sympy.Expr, exponent: sympy.Expr) -> None:
+    """Refuse powers whose exact value nobody wants to wait for."""
+    if exponent.is_number and not abs(sympy.N(exponent)) < 1000:
+        raise PlanError(f"the power {sympy.N(exponent, 6)} is too large; at most 999.")
+    if base.is_Rational and exponent.is_number and max(base.p.bit_length(), base.q.bit_length()) * abs(sympy.N(exponent)) > 4096:
+        raise PlanError("the formula has a constant of more than 4,096 bits: too large.")
+
+
 def _call(name: str, args: list[sympy.Expr]) -> sympy.Expr:
     function, count = FUNCTIONS[name]
     if count is not None and len(args) != count:
         raise PlanError(f"{name}() takes {count} argument{'s' * (count != 1)}, got {len(args)}.")
     if not args:
         raise PlanError(f"{name}() needs at least one argument.")
+    if function in (sympy.Max, sympy.Min) and len(args) > MAX_EXTREMES:
+        raise PlanError(f"{name}() of more than {MAX_EXTREMES} terms is not supported.")
+    # SymPy turns exp(n·log 2) into the integer 2^n, digit by digit.
+    for term in (term for arg in args for term in sympy.Add.make_args(arg)):
+        if term.has(sympy.log) and any(f.is_number and abs(sympy.N(f)) >= 1000 for f in sympy.Mul.make_args(term)):
+            raise PlanError(f"{name}() of a large multiple of a logarithm is not supported.")
+    if max(function_depth(arg) for arg in args) >= MAX_DEPTH:
+        raise PlanError(f"functions are nested more than {MAX_DEPTH} deep; split the formula up.")
     return function(*args)
 
 
@@ -245,9 +324,13 @@ def _traced(function: Callable[..., Any], box: Mapping[str, Any]) -> list[sympy.
 
 def _arguments(function: Callable[..., Any], box: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        parameters = [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        signature = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         raise PlanError("its arguments cannot be read; wrap it in a function with named arguments.") from None
+    parameters = [p.name for p in signature if p.default is p.empty]
+    for parameter in signature:
+        if parameter.default is not parameter.empty and parameter.name in box:
+            raise PlanError(f"its argument {parameter.name!r} is an attribute, so it cannot have a default.")
     if set(parameters) <= set(box):
         return {p: variables_for([p])[0] for p in parameters}
     if len(parameters) == 1:

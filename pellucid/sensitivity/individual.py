@@ -54,8 +54,20 @@ def individual_loss(contribution: float | Sequence[float] | np.ndarray, sigma: f
     """
     if not (math.isfinite(sigma) and sigma > 0):
         raise PlanError(f"sigma={sigma!r}: give the positive standard deviation of the noise.")
-    norm = math.hypot(*np.ravel(np.asarray(contribution, dtype=float)).tolist())
-    return IndividualLoss(norm**2 / (2 * sigma**2))
+    values = np.ravel(np.asarray(contribution, dtype=float)).tolist()
+    if not all(math.isfinite(v) for v in values):
+        raise PlanError("a contribution must be made of finite numbers.")
+    exact = sum((Fraction(v) ** 2 for v in values), Fraction(0)) / (2 * Fraction(sigma) ** 2)
+    return IndividualLoss(_rounded_up(exact))
+
+
+def _rounded_up(value: Fraction) -> float:
+    """A float not below a fraction, the nearest one or the next."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 class IndividualFilter:
@@ -85,9 +97,9 @@ class IndividualFilter:
 
     def admit(self, squared_lengths: Any, scale: Fraction | float) -> np.ndarray:
         """Who may contribute to a question with this scale of noise; they are charged for it."""
-        if not scale > 0:
-            raise PlanError(f"scale={scale!r}: the scale of the noise must be positive.")
-        squares = np.asarray(squared_lengths)
+        if not 0 < scale < math.inf:
+            raise PlanError(f"scale={scale!r}: the scale of the noise must be positive and finite.")
+        squares = _floats_above(squared_lengths)
         if squares.shape != self._spent.shape:
             raise PlanError("admit() needs one squared length per person.")
         price = self._price(squares, Fraction(scale))
@@ -97,16 +109,26 @@ class IndividualFilter:
 
     def _price(self, squares: np.ndarray, scale: Fraction) -> np.ndarray:
         """Units per person, rounded up: ‖v‖²/2σ² as a part of the account."""
-        each = self.UNITS / (2 * scale * scale * self._budget)
-        factor = np.nextafter(float(each), math.inf)
-        with np.errstate(over="ignore", invalid="ignore"):
-            price = np.ceil(np.nextafter(np.nextafter(squares.astype(float), math.inf) * factor, math.inf))
-        # A length that is no number, or too large for the account, is never admitted; nothing costs nothing.
-        price = np.where(np.isfinite(price) & (price <= self.UNITS), price, self.UNITS + 1)
-        return np.where(squares == 0, 0, price).astype(np.int64)
+        factor = _rounded_up(self.UNITS / (2 * scale * scale * self._budget))
+        with np.errstate(all="ignore"):
+            price = np.ceil(np.nextafter(squares * factor, math.inf))
+        # A length that is no number, negative or too large for the account is never admitted; nothing costs nothing.
+        affordable = (squares >= 0) & (price <= self.UNITS)
+        return np.where(squares == 0, 0, np.where(affordable, price, self.UNITS + 1)).astype(np.int64)
 
     def __repr__(self) -> str:
         return f"IndividualFilter(rho={float(self._budget):g})"
 
     def __reduce__(self) -> Any:
         raise TypeError("an IndividualFilter holds secrets and is not saved; it is computed again from released answers")
+
+
+def _floats_above(lengths: Any) -> np.ndarray:
+    """Floats not below the given numbers; what is no number, or beyond all floats, is infinite."""
+    given = np.asarray(lengths)
+    if given.dtype.kind == "f":
+        return given.astype(float)
+    if given.dtype.kind in "iub":
+        return np.where(given == 0, 0.0, np.nextafter(given.astype(float), math.inf))
+    whole = [_rounded_up(Fraction(v)) if isinstance(v, int | Fraction) else math.inf for v in given.ravel()]
+    return np.array(whole, dtype=float).reshape(given.shape)

@@ -27,7 +27,7 @@ from ..schema import did_you_mean
 from . import partial_plots
 from .expressions import Box, Formula, compile_numpy, formula
 from .individual import IndividualLoss, individual_loss
-from .solver import Limits, Supremum, extreme
+from .solver import Limits, Supremum, continuous, extreme
 
 Norm = Literal["l1", "l2", "linf"]
 Change = Literal["metric", "add-remove", "replace"]
@@ -84,6 +84,10 @@ class Partial:
     @cached_property
     def metric(self) -> Certified:
         """sup of the norm of the gradient (for several outputs, of the Jacobian in Frobenius norm, which bounds it)."""
+        if not all(continuous(e, self.formula.box) for e in self.formula.outputs):
+            # The slope is no bound across a jump.
+            at = {name: lo / 2 + hi / 2 for name, (lo, hi) in self.formula.box.items()}
+            return Certified(math.inf, 0.0, "metric", "l2", False, at)
         squares = sympy.Add(*(sympy.Pow(entry, 2) for row in self._jacobian for entry in row))
         return self._rooted(self._largest(squares), "metric", "l2")
 
@@ -144,10 +148,13 @@ class Partial:
 
     def _pair(self, norm: Norm) -> Supremum:
         """sup of Σ|f_i(x) − f_i(y)| (L1) or of Σ(f_i(x) − f_i(y))² (L2) over two points of the box."""
-        other = {s: sympy.Symbol(f"{s}_other", real=True) for s in self.formula.symbols}
+        suffix = "_other"
+        while any(f"{name}{suffix}" in self.formula.box for name in self.formula.box):
+            suffix += "_"
+        other = {s: sympy.Symbol(f"{s}{suffix}", real=True) for s in self.formula.symbols}
         apart = [e - e.xreplace(other) for e in self.formula.outputs]
         terms = [sympy.Abs(d) if norm == "l1" else sympy.Pow(d, 2) for d in apart]
-        box = {**self.formula.box, **{f"{name}_other": ends for name, ends in self.formula.box.items()}}
+        box = {**self.formula.box, **{f"{name}{suffix}": ends for name, ends in self.formula.box.items()}}
         return extreme(sympy.Add(*terms), box, 1, self._limits())
 
     def _ends(self, expr: sympy.Expr) -> tuple[Supremum, Supremum]:

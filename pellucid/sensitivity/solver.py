@@ -13,6 +13,7 @@ Claim: certified-supremum
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +25,9 @@ from scipy.optimize import minimize
 
 from ..errors import PlanError
 from . import intervals as iv
-from .expressions import Box, compile_numpy, formula
+from .expressions import Box, compile_numpy, formula, function_depth, tree_size
 from .intervals import Interval
-from .tape import Tape, compile_tape
+from .tape import PARTIAL, Tape, compile_tape
 
 BATCH = 512
 """Boxes split in one go."""
@@ -59,7 +60,7 @@ class Supremum:
     def converged(self) -> bool:
         size = max(abs(self.upper), abs(self.lower), self.scale)
         close = self.gap <= max(self.tolerance * size, np.finfo(float).tiny)
-        return bool(np.isfinite(self.upper) and close)
+        return bool(np.isfinite(self.upper) and np.isfinite(self.lower) and close)
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.lower, self.upper))
@@ -111,8 +112,9 @@ class Limits:
 
 def extreme(expr: sympy.Expr, box: Mapping[str, tuple[float, float]], sign: int, limits: Limits) -> Supremum:
     """sup of sign·expr, as a Supremum of that; parts that share no variables are solved one by one."""
-    found = _Parts(dict(box), limits).extreme(expr, sign)
-    at = {name: found.at.get(name, (lo + hi) / 2) for name, (lo, hi) in box.items()}
+    with np.errstate(all="ignore"):
+        found = _Parts(dict(box), limits).extreme(expr, sign)
+    at = {name: found.at.get(name, lo / 2 + hi / 2) for name, (lo, hi) in box.items()}
     attained = _value_at(sign * expr, at)
     seconds = time.monotonic() - limits.started
     return Supremum(attained, max(found.upper, attained), at, limits.used, seconds, limits.tolerance, _scale(expr, box))
@@ -125,6 +127,27 @@ def _scale(expr: sympy.Expr, box: Mapping[str, tuple[float, float]]) -> float:
     values = compile_numpy([expr], [sympy.Symbol(name, real=True) for name in box])(*points)[0]
     finite = values[np.isfinite(values)] if values.ndim else np.zeros(0)
     return 1e-6 * float(np.ptp(finite)) if finite.size else 0.0
+
+
+def continuous(expr: sympy.Expr, box: Mapping[str, tuple[float, float]], most: int = 4096) -> bool:
+    """Whether a function was shown to have no gap, pole or jump anywhere in the box, by halving it up to `most` times."""
+    names = tuple(box)
+    tape = compile_tape([expr], names)
+    lo, hi = np.array([[box[name][0]] for name in names]), np.array([[box[name][1]] for name in names])
+    halved = 0
+    while lo.shape[1]:
+        open_ = ~tape.continuous(tape.forward(lo, hi))
+        lo, hi = lo[:, open_], hi[:, open_]
+        halved += lo.shape[1]
+        if halved > most:
+            return False
+        column = np.arange(lo.shape[1])
+        dim = np.argmax(hi - lo, axis=0) if lo.shape[1] else column
+        middle = lo[dim, column] / 2 + hi[dim, column] / 2
+        left, right = hi.copy(), lo.copy()
+        left[dim, column], right[dim, column] = middle, middle
+        lo, hi = np.hstack([lo, right]), np.hstack([left, hi])
+    return True
 
 
 def _value_at(expr: sympy.Expr, at: Mapping[str, float]) -> float:
@@ -161,6 +184,8 @@ class _Parts:
         groups = _independent(expr) if expr.is_Add or expr.is_Mul else [expr]
         if expr.is_Add and len(groups) > 1:
             ends = [self.extreme(part, sign) for part in groups]
+            if not all(np.isfinite(end.upper) for end in ends):
+                return _End(np.inf, _joined(end.at for end in ends))
             total = (np.zeros(1), np.zeros(1))
             for end in ends:
                 total = iv.add(total, (np.array([end.upper]), np.array([end.upper])))
@@ -179,7 +204,9 @@ class _Parts:
         end = self.extreme(inside, sign)
         z = sympy.Symbol("z", real=True)
         outer = expr.func(z) if not expr.is_Pow else sympy.sqrt(z)
-        if (expr.is_Pow or isinstance(expr, sympy.log)) and not self._never_negative(inside):
+        begins_at_zero = expr.is_Pow or isinstance(expr, sympy.log)
+        # An inner function without a finite bound may be undefined somewhere; a bounded outer one must not hide that.
+        if not np.isfinite(end.upper) or (begins_at_zero and not self._never_negative(inside)):
             return _End(np.inf, end.at)
         edge = sign * end.upper
         lo, hi = self._outer(z, outer, edge, edge)
@@ -197,6 +224,8 @@ class _Parts:
         lo = hi = (1.0, {})  # type: ignore[var-annotated]
         for part in groups:
             high, low = self.extreme(part, +1), self.extreme(part, -1)
+            if not (np.isfinite(high.upper) and np.isfinite(low.upper)):
+                return _End(np.inf, {**hi[1], **high.at})
             choices = []
             for (a, at_a), (b, at_b) in itertools.product((lo, hi), ((-low.upper, low.at), (high.upper, high.at))):
                 product = iv.multiply((np.array([a]), np.array([a])), (np.array([b]), np.array([b])))
@@ -226,17 +255,29 @@ def _independent(expr: sympy.Expr) -> list[sympy.Expr]:
 def _forms(expr: sympy.Expr) -> list[sympy.Expr]:
     """Ways of writing the same function: they differ in how much their intervals overestimate."""
     forms = [expr]
-    if sympy.count_ops(expr) > 200:
+    if tree_size(expr) > 600 or _terms_when_expanded(expr) > 1000:
         return forms
     symbols = sorted(expr.free_symbols, key=str)
     try:
         expanded = sympy.expand(expr)
         forms.append(expanded)
-        if expr.is_polynomial(*symbols) and sympy.count_ops(expanded) < 400:
+        if expr.is_polynomial(*symbols) and tree_size(expanded) < 1000:
             forms += [sympy.horner(expanded), sympy.factor(expanded)]
     except (sympy.PolynomialError, NotImplementedError):
         pass
     return list(dict.fromkeys(forms))
+
+
+def _terms_when_expanded(expr: sympy.Expr) -> float:
+    """About how many terms multiplying out would give: powers of sums grow beyond all bounds."""
+    inside = [_terms_when_expanded(arg) for arg in expr.args]
+    if expr.is_Add:
+        return sum(inside)
+    if expr.is_Mul:
+        return math.prod(inside)
+    if expr.is_Pow and expr.exp.is_Integer and inside[0] > 1:
+        return math.comb(int(min(inside[0], 1e4)) + abs(int(expr.exp)) - 1, abs(int(expr.exp)))
+    return max(inside, default=1)
 
 
 @dataclass
@@ -255,16 +296,22 @@ class _Search:
         self.lo = np.array([self.whole[name][0] for name in self.names])
         self.hi = np.array([self.whole[name][1] for name in self.names])
         self.goal = self.sign * self.expr
-        self.tapes = self._useful([compile_tape([form], self.names) for form in _forms(self.goal)])
+        forms = [compile_tape([form], self.names) for form in _forms(self.goal)]
+        self.tapes = self._useful(forms)
+        if forms[0] not in self.tapes and any(step.name in PARTIAL for step in forms[0].steps):
+            self.tapes.append(forms[0])  # where the function as given is undefined, so is its supremum
         self.curvature: Tape | None = self._curvature()
         self.curved = [0, 0]
         self.lower, self.at = -np.inf, (self.lo + self.hi) / 2
         self.scale = _scale(self.expr, {name: self.whole[name] for name in self.names})
 
     def _curvature(self) -> Tape | None:
-        if sympy.count_ops(self.goal) > 400:
+        if tree_size(self.goal) > 800 or function_depth(self.goal) > 3:
             return None
-        second = [sympy.diff(self.goal, s, 2) for s in self.symbols]
+        first = [sympy.diff(self.goal, s) for s in self.symbols]
+        if max(tree_size(e) for e in first) > 2000:
+            return None
+        second = [sympy.diff(e, s) for e, s in zip(first, self.symbols)]
         if any(e.has(sympy.DiracDelta, sympy.Derivative) for e in second):
             return None
         return compile_tape(second, self.names)
@@ -335,16 +382,19 @@ class _Search:
         return lo, hi, top, dim, ends
 
     def _enclose(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, Interval]:
-        top = np.full(lo.shape[1], np.inf)
+        top, undefined = np.full(lo.shape[1], np.inf), np.zeros(lo.shape[1], dtype=bool)
         low, high = np.full(lo.shape, -np.inf), np.full(lo.shape, np.inf)
         for tape in self.tapes:
             values = tape.forward(lo, hi)
             top = np.minimum(top, values[tape.outputs[0]][1])
+            undefined |= tape.undefined(values)
             slopes = tape.slopes(values)
             useful = tape.continuous(values)
             low = np.maximum(low, np.where(useful, slopes[0], -np.inf))
             high = np.minimum(high, np.where(useful, slopes[1], np.inf))
-        return top, (low, high)
+        # One way of writing may have cancelled what another one divides by: undefined in any of them is undefined.
+        low, high = np.where(undefined, -np.inf, low), np.where(undefined, np.inf, high)
+        return np.where(undefined, np.inf, top), (low, high)
 
     def _push(self, lo: np.ndarray, hi: np.ndarray, slopes: Interval) -> Any:
         """Move boxes to the end a variable rises to; drop those whose rise leads into the box next door."""

@@ -89,6 +89,10 @@ UNARY: dict[str, tuple[Callable[[Interval], Interval], Slope]] = {
 """What intervals can be pushed through: the value and the slope of every function of one argument."""
 
 
+PARTIAL = ("log", "sqrt", "times_its_log", "reciprocal")
+"""Functions that have no value everywhere."""
+
+
 @dataclass
 class Tape:
     """Operations in order; `outputs` are the positions of the results."""
@@ -136,9 +140,21 @@ class Tape:
                 return iv.negative(args[0])
         return UNARY[step.name][0](args[0])
 
+    def undefined(self, values: list[Interval]) -> np.ndarray:
+        """Where some step may have no value: a root or logarithm of a negative number, a division by zero."""
+        found = np.zeros(values[0][0].shape, dtype=bool)
+        for step in self.steps:
+            if step.name in PARTIAL:
+                lo, hi = values[step.args[0]]
+                if step.name == "reciprocal":
+                    found |= ((lo < 0) & (hi > 0)) | ((lo == 0) & (hi == 0))
+                else:
+                    found |= (lo < 0) | ((hi <= 0) if step.name == "log" else (hi < 0))
+        return found
+
     def continuous(self, values: list[Interval]) -> np.ndarray:
         """Where no step can be undefined, infinite or jump: slopes say nothing about a function across a gap."""
-        smooth = np.ones(values[0][0].shape, dtype=bool)
+        smooth = ~self.undefined(values)
         for step, (lo, hi) in zip(self.steps, values):
             smooth &= np.isfinite(lo) & np.isfinite(hi)
             if step.name in ("sign", "Heaviside"):
@@ -292,10 +308,10 @@ def _constant(expr: Any) -> flint.arb:
         if expr.exp.is_Integer:
             return args[0] ** flint.fmpz(int(expr.exp.p))
         return args[0] ** args[1]
-    balls = {"exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tanh": "tanh", "atan": "atan", "erf": "erf"}
+    balls = ("exp", "log", "sin", "cos", "tan", "tanh", "atan", "erf", "sinh", "cosh")
     name = type(expr).__name__
     if name == "Abs":
         return abs(args[0])
     if name not in balls:
         raise PlanError(f"the constant {expr} uses {name}, which is not supported.")
-    return getattr(args[0], balls[name])()
+    return getattr(args[0], name)()

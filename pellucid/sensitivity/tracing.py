@@ -61,6 +61,18 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
 }
 
 
+MAX_OPERATIONS = 20_000
+"""Formulas with more operations are refused, also while they are being traced."""
+
+
+def tree_size(expr: sympy.Basic, known: dict[sympy.Basic, int] | None = None) -> int:
+    """Operations when nothing is shared; counted once per different part, so that sharing cannot make the count endless."""
+    known = {} if known is None else known
+    if expr not in known:
+        known[expr] = 1 + sum(tree_size(arg, known) for arg in expr.args)
+    return known[expr]
+
+
 def _exact(value: Any) -> Any:
     """A number as the rational it is; expressions as they are."""
     if isinstance(value, sympy.Basic):
@@ -130,10 +142,10 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     def ravel(self) -> Traced:
         return Traced(self.cells.ravel())
 
-    def sum(self, axis: Any = None, **_: Any) -> Traced:
+    def sum(self, axis: Any = None) -> Traced:
         return Traced(self.cells.sum(axis=axis))
 
-    def mean(self, axis: Any = None, **_: Any) -> Traced:
+    def mean(self, axis: Any = None) -> Traced:
         total = self.sum(axis)
         return total / (self.size // max(1, total.size))
 
@@ -153,18 +165,21 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Traced:
         name = ufunc.__name__
-        if name == "matmul" and method == "__call__":
+        options = {key: value for key, value in options.items() if value is not None}
+        if name == "matmul" and method == "__call__" and not options:
             return Traced(np.matmul(_cells(inputs[0]), _cells(inputs[1])))
-        if name == "add" and method == "reduce":
+        if name == "add" and method == "reduce" and set(options) <= {"axis"}:
             return Traced(_cells(inputs[0]).sum(axis=options.get("axis", 0)))
         if name in ("greater", "less", "greater_equal", "less_equal", "equal", "not_equal"):
             raise PlanError("a comparison cannot be followed; use np.maximum, np.minimum, np.abs or np.clip.")
-        if name not in _UFUNCS or method != "__call__" or any(v is not None for v in options.values()):
+        if name not in _UFUNCS or method != "__call__" or options:
             raise PlanError(f"the operation {name if method == '__call__' else f'{name}.{method}'} is not supported.")
         arrays = np.broadcast_arrays(*(_cells(value) for value in inputs))
         result = np.empty(arrays[0].shape, dtype=object)
         for place in np.ndindex(result.shape):
             result[place] = _UFUNCS[name](*(array[place] for array in arrays))
+            if tree_size(result[place]) > MAX_OPERATIONS:
+                raise PlanError(f"the formula has more than {MAX_OPERATIONS} operations when nothing is shared; split it up.")
         return Traced(result)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:

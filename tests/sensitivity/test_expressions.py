@@ -102,6 +102,14 @@ def test_several_outputs():
         (lambda a, income: a + income, "'income' has no declared range"),
         (lambda a: 1 / 0, "could not be traced"),
         (lambda a: sympy.Symbol("q"), "'q' has no declared range"),
+        (lambda v: v.sum(initial=100.0), "traced"),
+        (lambda v: np.add.reduce(v, initial=100.0), "add.reduce is not supported"),
+        (lambda v: np.sum(v, where=[True, False]), "traced"),
+        (lambda a, b=2.0: a * b, "cannot have a default"),
+        (sympy.sqrt(sympy.Symbol("a", positive=True) ** 2), "assumes more"),
+        (sympy.Symbol("a") * sympy.zoo, "not supported|cannot be"),
+        ("a + 0x10z", "not a formula"),
+        ("max(a, sqrt(-1 - a**2))", "cannot be computed|not supported"),
         (None, "cannot read a formula"),
         (sympy.Symbol("zeta"), "'zeta' has no declared range"),
         (sympy.Eq(sympy.Symbol("a"), 1), "not an arithmetic expression"),
@@ -113,6 +121,7 @@ def test_what_cannot_be_followed_is_refused_by_name(query, said):
 
 
 def test_unsupported_functions_are_named_when_they_are_bounded():
+    assert pel.sensitivity.supremum("a*sinh(1) + tan(1)", BOX).upper == pytest.approx(2 * np.sinh(1) + np.tan(1))
     with pytest.raises(pel.PlanError, match="gamma is not supported"):
         pel.sensitivity.supremum(sympy.gamma(sympy.Symbol("a")), BOX)
 
@@ -125,6 +134,7 @@ def test_unsupported_functions_are_named_when_they_are_bounded():
         ({"a": (2, 1)}, "lo <= hi"),
         ({"a": (0, math.inf)}, "finite"),
         ({"a": "wide"}, "two numbers"),
+        ({"a": (-1e308, 1.7e308)}, "within"),
         ({"a": pel.Category(["x", "y"])}, "text categories"),
     ],
 )

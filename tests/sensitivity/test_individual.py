@@ -137,6 +137,25 @@ def test_lengths_that_are_no_numbers_are_left_out(bad):
     assert guard.admit(np.array([bad, 1.0]), 10).tolist() == [False, True]
 
 
+def test_lengths_that_overflowed_or_are_huge_are_left_out(recwarn):
+    """A wrapped square is negative and must not be a credit; nothing raises or warns, whatever the lengths are."""
+    guard = IndividualFilter(1.0, people=1)
+    for bad in (np.array([-5]), np.array([-1e300]), np.array([10**400], dtype=object), np.array([None], dtype=object)):
+        assert not guard.admit(bad, 1.0)[0]
+    assert not guard.admit(np.array([1]), 1e-200)[0] and guard.admit(np.array([1]), 1e200)[0]
+    assert not guard.admit(np.array([3]), 1.0)[0] and guard.admit(np.array([1]), 1.0)[0]
+    assert not recwarn.list
+
+
+def test_losses_are_rounded_up():
+    rng = np.random.default_rng(0)
+    for value, sigma in zip(rng.normal(size=500).tolist(), rng.uniform(0.1, 9, 500).tolist()):
+        assert Fraction(individual_loss(value, sigma).rho) >= Fraction(value) ** 2 / (2 * Fraction(sigma) ** 2)
+    assert individual_loss(1.0, 1e-200).rho == math.inf and individual_loss(1.0, 1e200).rho > 0
+    with pytest.raises(pel.PlanError):
+        individual_loss(math.nan, 1.0)
+
+
 def test_refusals():
     for rho, people in ((0, 1), (-1, 1), (1, -1)):
         with pytest.raises(pel.PlanError):

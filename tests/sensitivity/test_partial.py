@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+import sympy
 
 import pellucid as pel
 from pellucid.sensitivity import partial
@@ -107,6 +108,18 @@ def test_several_outputs():
         (p.norm_at((1.5, 2 + h)) - p.norm_at((1.5, 2 - h))) / (2 * h),
     ]
     np.testing.assert_allclose(p.gradient((1.5, 2)), growth, rtol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["atan(1/a)", "atan(tan(3*a))", "tanh(1/(a - 0.3))", "1/a", "log(a)"])
+def test_a_slope_is_no_bound_across_a_jump(text):
+    p = partial(text, {"a": (-1, 1)}, seconds=1)
+    assert p.metric == np.inf and not p.metric.converged
+    assert partial("atan(1/a)", {"a": (0.5, 1)}).metric == pytest.approx(0.8)
+
+
+def test_names_of_a_second_record_do_not_collide():
+    apart = partial("[a + a_other, a + 2*a_other]", {"a": (0, 1), "a_other": (0, 1)}).replace
+    assert apart == pytest.approx(partial("[a + b, a + 2*b]", {"a": (0, 1), "b": (0, 1)}).replace) == pytest.approx(13**0.5)
 
 
 def test_means_divide_by_the_public_number():
@@ -272,6 +285,36 @@ class TestExplainers:
         with pytest.raises(pel.PellucidError, match=said):
             session.release(explainer(), epsilon=1.0)
         assert session.spent == 0
+
+    def test_functions_that_look_at_other_rows_are_refused(self):
+        """A SymPy function of one's own is compiled by its name, and NumPy has many that look at the whole column."""
+        x, y = sympy.symbols("a b")
+
+        class cumsum(sympy.Function):
+            def fdiff(self, argindex=1):
+                return cumsum(self.args[0])
+
+        class tanh(sympy.Function):
+            def _numpycode(self, printer):
+                return "cumsum(a)"
+
+        for made in (
+            cumsum(x) * 1000 + y,
+            tanh(x) + y,
+            sympy.floor(x) * y,
+            sympy.Function("foo")(x) * y,
+            sympy.Piecewise((x, y > 1), (y, True)),
+        ):
+            for kind in (pel.Statistic, pel.AttributeShares):
+                with pytest.raises(pel.PlanError, match=r"not supported|cannot be"):
+                    self.session().release(kind(made), epsilon=1.0)
+
+    def test_different_formulas_are_different_requests(self):
+        e, x = sympy.Symbol("E"), sympy.Symbol("x")
+        assert pel.Statistic(e * x).describe() != pel.Statistic(sympy.E * x).describe()
+        assert (
+            pel.AttributeShares(lambda x, u: x**2 + 0 * u).describe() != pel.AttributeShares(lambda x, v: x**2 + 0 * v).describe()
+        )
 
     def test_text_categories_are_refused(self):
         schema = pel.Schema({"a": pel.Number(1, 2), "sex": pel.Category(["F", "M"])})
