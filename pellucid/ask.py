@@ -11,7 +11,7 @@ import numpy as np
 
 from .bounds import UNITS, Bound, Box, Cells
 from .cluster_scores import CandidateScore, CombinationScore
-from .engine import Engine
+from .engine import Engine, shielded
 from .errors import PlanError
 from .mean import Mean
 from .mechanisms import (
@@ -173,7 +173,7 @@ class Ask:
                 ),
             )
         )
-        noisy = add_noise(self._engine.totals(query), mechanism)
+        noisy = shielded(lambda: add_noise(self._engine.totals(query), mechanism))
         return Answer(tuple(noisy), tuple(p.bound for p in parts), mechanism.law, self.public.rows)
 
     def _changes_text(self, parts: tuple[Sum, ...]) -> str:
@@ -222,12 +222,16 @@ class Ask:
                 (bound.claim, score.claim, *self._unit_claims(), how.claim),
             )
         )
-        totals = self._engine.totals(choice.of)
-        if isinstance(score, CombinationScore):
-            return choose_combination(score.tables(totals), how, score.per_cluster, score.candidates)
-        if isinstance(score, CandidateScore):
-            return [tuple(choose(row, how)) for row in score.of(totals)]
-        return choose(score.of(totals), how)
+        return shielded(lambda: _chosen(self._engine.totals(choice.of), choice, how))
+
+
+def _chosen(totals: list[int], choice: Choice, how: Choosing) -> list[Any]:
+    score = choice.score
+    if isinstance(score, CombinationScore):
+        return choose_combination(score.tables(totals), how, score.per_cluster, score.candidates)
+    if isinstance(score, CandidateScore):
+        return [tuple(choose(row, how)) for row in score.of(totals)]
+    return choose(score.of(totals), how)
 
 
 def _claims_of(part: Sum) -> tuple[str, ...]:

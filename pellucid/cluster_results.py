@@ -65,7 +65,10 @@ class ClusterHistogram(Explanation):
 
     @property
     def sentence(self) -> str:
-        """The largest difference in plain words, with the 95 % error of the first percentage."""
+        """The largest difference in plain words, and how far noise may have moved the first percentage (about 95 %).
+
+        Which values are named was decided by the same noise, so small clusters can look a little more distinct than they are.
+        """
         return sentence(self)
 
     def plot(self, ax: Any = None) -> Any:
@@ -146,10 +149,12 @@ def sentence(histogram: ClusterHistogram) -> str:
         return f"{histogram.feature}: too few people to say anything above the noise."
     chosen = _run(inside - rest) if histogram.ordered else _few(inside - rest)
     words = _range_words(histogram, chosen) if histogram.ordered else _list_words(histogram, chosen)
-    # Noise of the sum over the chosen cells, relative to the cluster's size: independent cells, so root of their number.
-    spread = 1.96 * histogram.inside_law.std * np.sqrt(len(chosen)) / max(float(histogram.inside.sum()), 1.0)
+    # The share k of m cells have, from the counts before negative ones were cut off; the size in the divisor is noisy too.
+    size, k, m = float(histogram.noisy_inside.sum()), len(chosen), len(inside)
+    share = float(np.clip(histogram.noisy_inside[chosen].sum() / size, 0, 1)) if size > 0 else float(inside[chosen].sum())
+    spread = 1.96 * histogram.inside_law.std * np.sqrt((1 - share) ** 2 * k + share**2 * (m - k)) / max(size, 1.0)
     sure = f" (±{100 * spread:.2g})" if spread < 1 else " (within the noise)"
-    return f"{100 * inside[chosen].sum():.0f} %{sure} have {words}, against {100 * rest[chosen].sum():.0f} % elsewhere."
+    return f"{100 * share:.0f} %{sure} have {words}, against {100 * rest[chosen].sum():.0f} % elsewhere."
 
 
 def _run(gain: np.ndarray) -> np.ndarray:

@@ -403,7 +403,8 @@ class Centres(Explanation):
         """The clustering that puts a record to its nearest centre, trained with the privacy this release was certified with."""
         if self.certificate is None:
             raise PlanError("these centres have no certificate, so nothing is known about how they were found; release them.")
-        private = PrivateTraining(self.certificate.epsilon, self.certificate.delta) if self.certificate.private else "this data"
+        given = self.certificate
+        private = PrivateTraining(given.epsilon, given.delta, given.relation, given.conditions) if given.private else "this data"
         lowest, width = self.space.scales()
         return Clustering(
             NearestCentre(self.space, (self.centres - lowest) / width),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,34 @@ from .rows import Rows
 from .schema import Relation, Schema, Unit
 from .table import Table, check_types, decode, open_table
 
+T = TypeVar("T")
 BATCH_ROWS = 1 << 16
 BATCH_VALUES = 1 << 22
 """Rows and contributed values held at once; together they bound memory whatever the size of the table."""
+
+
+def shielded(work: Callable[[], T]) -> T:
+    """Do what touches exact totals. Whatever goes wrong inside says nothing about why: the reason may be data."""
+    interrupted = False
+    message = (
+        "the release stopped while rows were read; the charge stays spent and nothing was released. "
+        "The reason is not shown because it may depend on the data; check that the file is complete."
+    )
+    try:
+        # NumPy warns about cells it met, and a warning would be seen.
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return work()
+    except KeyboardInterrupt:
+        interrupted = True
+    except ReleaseFailed as failure:
+        message = str(failure)  # our own words
+    except BaseException:
+        pass
+    # Raised outside the handlers, so that not even the context or the frames of the error hold what went wrong.
+    if interrupted:
+        raise KeyboardInterrupt
+    raise ReleaseFailed(message)
 
 
 class Engine:
@@ -49,23 +74,7 @@ class Engine:
     def totals(self, query: Sum | Joint) -> list[int]:
         """The exact integer totals of a query. Whatever goes wrong inside says nothing about why: the reason may be data."""
         self.table.check_unchanged()
-        interrupted = False
-        try:
-            # NumPy warns about cells it met, and a warning would be seen.
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return [value for part in parts_of(query) for value in self._sum(part)]
-        except KeyboardInterrupt:
-            interrupted = True
-        except BaseException:
-            pass
-        # Raised outside the handlers, so that not even the context of the error holds what went wrong.
-        if interrupted:
-            raise KeyboardInterrupt
-        raise ReleaseFailed(
-            "the release stopped while rows were read; the charge stays spent and nothing was released. "
-            "The reason is not shown because it may depend on the data; check that the file is complete."
-        )
+        return shielded(lambda: [value for part in parts_of(query) for value in self._sum(part)])
 
     def _sum(self, part: Sum) -> list[int]:
         total = [0] * part.size

@@ -100,10 +100,10 @@ class Bins:
         """The cell of each value; intervals are closed on the left, the last one on both sides."""
         if isinstance(self.feature, Category) and not self.edges:
             return values.astype(np.intp)  # positions of declared values: decoding leaves no others
-        nothing = np.isnan(values)
+        nothing, lo = np.isnan(values), self.feature.lo  # type: ignore[union-attr]
         if not nothing.any():
             return self._of_numbers(values)
-        return np.where(nothing, self.cells - 1 if self.has_missing else -1, self._of_numbers(np.where(nothing, 0.0, values)))
+        return np.where(nothing, self.cells - 1 if self.has_missing else -1, self._of_numbers(np.where(nothing, lo, values)))
 
     def _search(self, safe: np.ndarray) -> np.ndarray:
         return np.clip(np.searchsorted(np.asarray(self.edges), safe, side="right") - 1, 0, len(self.edges) - 2)
@@ -115,7 +115,7 @@ class Bins:
     def _of_numbers(self, safe: np.ndarray) -> np.ndarray:
         if self.edges and isinstance(self.feature, Number) and self.feature.integer and (self.feature.levels or WIDE + 1) <= WIDE:
             # Few whole numbers: where each of them falls is looked up instead of searched.
-            return self._of_levels[(safe - self.feature.lo).astype(np.intp)]
+            return self._of_levels[np.clip((safe - self.feature.lo).astype(np.intp), 0, len(self._of_levels) - 1)]
         if self.edges:
             return self._search(safe)
         return (safe - self.feature.lo).astype(np.int64)  # type: ignore[union-attr]

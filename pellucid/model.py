@@ -12,6 +12,8 @@ import hashlib
 import itertools
 import math
 import pickle
+import secrets
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -43,6 +45,8 @@ class PrivateTraining:
 
     epsilon: float
     delta: float = 0.0
+    relation: str | None = None
+    conditions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 <= self.delta < 1):
@@ -340,14 +344,32 @@ def _trials(ready: ReadyModel, inputs: Any, size: int) -> list[tuple[str, np.nda
     ]
 
 
+def _function_bytes(function: Any) -> bytes:
+    """What a function is made of: its code and the values it carries; one that carries what has no bytes equals only itself."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return secrets.token_bytes(32)
+    carried = [cell.cell_contents for cell in function.__closure__ or ()] + [function.__defaults__, function.__kwdefaults__]
+    try:
+        values = pickle.dumps([carried, [function.__globals__.get(name) for name in code.co_names if _plain(function, name)]])
+    except Exception:
+        values = secrets.token_bytes(32)
+    return code.co_code + repr((code.co_consts, code.co_names)).encode() + values
+
+
+def _plain(function: Any, name: str) -> bool:
+    """Whether a global that a function uses is data rather than a module, a class or another function."""
+    value = function.__globals__.get(name)
+    return not (callable(value) or isinstance(value, types.ModuleType))
+
+
 def _fingerprint(model: Model, answers: np.ndarray) -> str:
     """Tells two models apart when a request is replayed: their answers on public records and, where possible, their bytes."""
     with quiet():
         try:
             content = pickle.dumps(model.predictor)
         except Exception:
-            code = getattr(model.predictor, "__code__", None)
-            content = code.co_code + repr(code.co_consts).encode() if code is not None else b""
+            content = _function_bytes(model.predictor)
     digest = hashlib.sha256(np.round(answers, 9).tobytes())
     digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()

@@ -348,6 +348,13 @@ class Session:
                     f"the model {model.name} was trained without privacy on the same people; it is treated as public and nothing "
                     "is claimed about what the model itself reveals"
                 )
+            if isinstance(model.trained_on, PrivateTraining):
+                conditions += [f"{model.name}: {condition}" for condition in model.trained_on.conditions]
+                if model.trained_on.relation not in (None, self.neighbors):
+                    conditions.append(
+                        f"{model.name} was found under {model.trained_on.relation} neighbours; its guarantee is of that kind, "
+                        f"and under {self.neighbors} it is another number"
+                    )
         return tuple(conditions)
 
     def _standing_assumptions(self, explainer: Explainer) -> tuple[str, ...]:

@@ -318,7 +318,7 @@ def _decode_codes(feature: Category, column: pa.Array, low: int, table: np.ndarr
     """Whole numbers by a table instead of a dictionary; the same positions."""
     missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
     empty = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-    values = (column if empty is None else pc.fill_null(column, low if -128 <= low < 128 else 0)).to_numpy(zero_copy_only=False)
+    values = (column if empty is None else pc.fill_null(column, 0)).to_numpy(zero_copy_only=False)
     place = values.astype(np.int64, copy=False)
     place = place - low if low else place
     # Seen as unsigned, a negative number is a huge one: one comparison for both ends.

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import matplotlib
 import numpy as np
@@ -245,3 +246,85 @@ def test_sentences():
         groups(range(2), lambda d: (d["grade"] == "high").astype(int), ["grade"]), attributes=["grade"]
     )
     assert "grade = high" in release(ordered, epsilon=50.0).sentences[1][0]
+
+
+@pytest.mark.parametrize("lo", [2000, -2020])
+def test_missing_values_far_from_zero_do_not_raise(lo):
+    """One missing cell must not decide whether a release fails."""
+    schema = pel.Schema({"year": pel.Number(lo, lo + 20, integer=True, missing=float("nan")), "sex": pel.Category(["F", "M"])})
+    data = {"year": [lo + 5.0] * 99 + [float("nan")], "sex": ["F", "M"] * 50}
+    session = pel.Session(data, schema, budget=pel.Budget(epsilon=9))
+    assert session.release(pel.Distribution("year", bins=5), epsilon=1).x[-1] == "missing"
+    halves = pel.Clustering(lambda d: (d["sex"] == "F").astype(int), clusters=range(2), features=["sex"], trained_on="other data")
+    session.release(pel.ClusterHistograms(halves, bins=5), epsilon=1)
+
+
+def test_one_attribute_for_many_clusters_is_drawn_at_once():
+    """There is one combination only: the draw ends whatever the penalties are."""
+    many = groups(range(15), lambda d: d["age"] // 7, ["age"])
+    big = pd.concat([people(6000)] * 5, ignore_index=True)
+    made = release(pel.ClusterHistograms(many, attributes=["noise"]), big, epsilon=20.0)
+    assert all(names == ["noise"] for names in made.attributes.values())
+
+
+def test_an_interrupted_choice_shows_nothing(monkeypatch):
+    """The frames of the error must not hold exact totals."""
+    from pellucid import ask
+
+    def stop(*args):
+        raise KeyboardInterrupt("secret")
+
+    monkeypatch.setattr(ask, "choose_combination", stop)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        release(pel.ClusterHistograms(groups(), attributes=["noise", "town"]), people(300))
+    assert "secret" not in str(caught.value) and caught.value.__context__ is None
+    frame = caught.tb
+    while frame is not None:
+        assert "totals" not in frame.tb_frame.f_locals, frame.tb_frame.f_code.co_name
+        frame = frame.tb_next
+
+
+def test_clusterings_that_carry_different_values_are_different_requests():
+    def above(t):
+        return lambda d: (d["age"] > t).astype(int)
+
+    data = people(500).assign(age=[20] * 250 + [50] * 250)
+    session = pel.Session(data, SCHEMA, budget=pel.Budget(epsilon=100.0))
+    first, second = (
+        session.release(pel.ClusterHistograms(groups(range(2), above(t), ["age"]), attributes=["noise"]), epsilon=20.0)
+        for t in (49.999, 50.001)
+    )
+    assert abs(first.histograms[1]["noise"].inside.sum() - 250) < 30 and second.histograms[1]["noise"].inside.sum() < 30
+
+
+def test_a_private_clustering_keeps_its_conditions():
+    counted = pel.Session(people(3000), SCHEMA, budget=pel.Budget(epsilon=9), neighbors="add-remove", unit=pel.Unit(max_rows=2))
+    centres = counted.release(pel.PrivateKMeans(2, ["age", "income"]), epsilon=2.0)
+    session = pel.Session(people(3000), SCHEMA, budget=pel.Budget(epsilon=9))
+    made = session.release(pel.ClusterHistograms(centres.clustering), epsilon=1.0)
+    assert made.certificate.status == "conditional"
+    assert any("2 rows" in c for c in made.certificate.conditions) and any("add-remove" in c for c in made.certificate.conditions)
+
+
+def test_sizes_beyond_reason_and_partial_edges_cost_nothing():
+    session = pel.Session(people(50), SCHEMA, budget=pel.Budget(epsilon=1.0))
+    with pytest.raises(pel.PlanError, match="too many to score"):
+        session.release(pel.ClusterHistograms(groups(range(3000))), epsilon=0.5)
+    with pytest.raises(pel.PlanError, match="cover its declared range"):
+        session.release(pel.ClusterHistograms(groups(), bins={"age": [10, 20, 99]}), epsilon=0.5)
+    assert session.spent == 0
+
+
+def test_sentences_state_an_honest_error(monkeypatch):
+    """Everybody in the cluster has the same value: the stated error covers the truth about as often as it says."""
+    schema = pel.Schema({"v": pel.Category([f"c{i}" for i in range(16)]), "g": pel.Category([0, 1])})
+    data = pd.DataFrame({"v": ["c0"] * 1000 + ["c1", "c2"] * 500, "g": [0] * 1000 + [1] * 1000})
+    halves = pel.Clustering(lambda d: d["g"], clusters=range(2), features=["g"], trained_on="other data")
+    session = pel.Session(data, schema, budget=pel.Budget(epsilon=1000.0))
+    covered = 0
+    for seed in range(60):
+        monkeypatch.setattr(source, "current", Seeded(seed))
+        made = session.release(pel.ClusterHistograms(halves, attributes=["v"]), epsilon=1.0, fresh=True)
+        share, error = re.match(r"(\d+) % \(±([\d.e+]+)\)", made.sentences[0][0]).groups()
+        covered += float(share) + float(error) + 0.5 >= 100
+    assert covered >= 50

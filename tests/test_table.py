@@ -279,3 +279,10 @@ def test_integers_decode_alike_however_they_are_stored(kind, feature):
     np.testing.assert_array_equal(decode(feature, pa.array(cells[:100], kind)), wanted[:100])
     full = [0 if c is None else c for c in cells]
     np.testing.assert_array_equal(decode(feature, pa.array(full, kind)), decode(feature, pa.array([str(c) for c in full])))
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint16(), pa.uint32()])
+def test_empty_unsigned_cells_do_not_raise(kind):
+    """A null in an unsigned column must not fail on a declared negative code."""
+    feature = pel.Category([-1, 0, 1, 2], missing=-1)
+    assert decode(feature, pa.array([0, None, 2], kind)).tolist() == [1.0, 0.0, 3.0]

@@ -27,6 +27,8 @@ from .base import Expected, Explainer, Stages, whole_number
 
 WEIGHTS = ("interest", "sufficiency", "diversity")
 METHODS = ("joint", "two-stage")
+MOST_WORK = 20_000_000
+"""Clusters squared times values: beyond this, scoring pairs of clusters takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,12 @@ class ClusterHistograms(Explainer):
         for name in own:
             if name not in schema or not isinstance(schema[name], Number):
                 raise PlanError(f"bins: {name!r} is not a declared number{did_you_mean(name, schema)}.")
+            edges = own[name]
+            if isinstance(edges, tuple) and not (edges[0] <= schema[name].lo and schema[name].hi <= edges[-1]):  # type: ignore[union-attr]
+                raise PlanError(
+                    f"bins: the edges of {name!r} must cover its declared range [{schema[name].lo:g}, {schema[name].hi:g}]; "  # type: ignore[union-attr]
+                    "values outside would be counted in the outer bins."
+                )
         usual = self.bins if isinstance(self.bins, int) else None
         return tuple((name, histogram_bins(schema[name], own.get(name, usual), most=16, usual=10)) for name in self.names(schema))
 
@@ -196,6 +204,10 @@ class ClusterHistograms(Explainer):
         """Cluster × value counts of every attribute: what is chosen from."""
         bins = self.cells(public.schema)
         bound = CrossCells(len(self.groups.clusters), tuple(b.cells for _, b in bins))
+        if bound.groups * bound.size > MOST_WORK:
+            raise PlanError(
+                f"{bound.groups} clusters with {sum(bound.sizes)} values are too many to score; use fewer or wider bins."
+            )
         return Sum(ByCluster(self.groups, bins), bound, columns=self.columns(public.schema))
 
     def combination(self, public: Public, candidates: Sequence[tuple[int, ...]] | None = None) -> Choice:
@@ -342,9 +354,9 @@ class ClusterHistograms(Explainer):
 
 
 def _edges(name: str, given: Any) -> int | tuple[float, ...]:
-    if isinstance(given, int):
+    if isinstance(given, int | np.integer):
         whole_number(f"bins[{name!r}]", given, 1, 1000)
-        return given
+        return int(given)
     edges = tuple(float(e) for e in given)
     if len(edges) < 2 or any(not a < b for a, b in zip(edges, edges[1:])):
         raise PlanError(f"bins[{name!r}]={list(edges)!r}: edges must increase, and there must be at least two.")

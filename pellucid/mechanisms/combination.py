@@ -418,11 +418,14 @@ class PriceSampler:
                 must[c], may[c] = (*must[c], *(row if need else ())), []
         region = Region(must, may, self._guide.fit(must, may, self.picks, parent))
         prices: list[dict[int, int]] = [{} for _ in may]
+        priced: dict[int, set[int]] = {}
         for a, members, values in region.fit.prices(self.rate):
+            priced[a] = set(members)
             for c, y in zip(members, values):
                 prices[c][a] = y
             forced = sum(1 << i for i, c in enumerate(members) if a in must[c])
             region.level += refund(values, self.tables.penalty[a], members, forced)
+        region.level -= self._certain(must, priced)
         for c, row in enumerate(may):
             unary, need = self.tables.unary[c], self.picks - len(must[c])
             region.level += sum(unary[a] - prices[c].get(a, 0) for a in must[c])
@@ -432,6 +435,17 @@ class PriceSampler:
             region.weights.append([self._weight(best - value) for value in values])
             region.ends.append(_ends(region.weights[-1], need))
         return region
+
+    def _certain(self, must: list[tuple[int, ...]], priced: dict[int, set[int]]) -> int:
+        """Penalties that every combination of a region pays and no price stands for: a region of one combination is then exact,
+        so that cutting always ends."""
+        total = 0
+        for a in {a for row in must for a in row}:
+            users, known = [c for c, row in enumerate(must) if a in row], priced.get(a, set())
+            for c, d in itertools.combinations(users, 2):
+                if c not in known or d not in known:
+                    total += self.tables.penalty[a][c][d]
+        return total
 
     def _weight(self, gap: int) -> int:
         """At least 2^52·exp(-rate·gap), and at least 1."""
@@ -453,11 +467,11 @@ class PriceSampler:
 
     def _cut(self) -> None:
         """Cut the region that is proposed most: a cluster uses an attribute, or it does not."""
-        index = max(range(len(self.regions)), key=lambda i: self.regions[i].mass)
-        region = self.regions[index]
-        where = self._guide.where_to_cut(region)
-        if where is None:
+        index = max((i for i, r in enumerate(self.regions) if any(r.may)), key=lambda i: self.regions[i].mass, default=None)
+        where = self._guide.where_to_cut(self.regions[index]) if index is not None else None
+        if index is None or where is None:
             return
+        region = self.regions[index]
         self.cuts += 1
         c, a = where
         rest = [b for b in region.may[c] if b != a]
