@@ -280,7 +280,7 @@ def test_a_result_round_trips_and_still_clusters(schema, people, tmp_path):
 def test_the_clustering_is_the_one_the_centres_say():
     found = release(PrivateKMeans(3, list(PLACE)), blobs(), PLACE, budget=pel.Budget(epsilon=2.0, delta=1e-6))
     groups = found.clustering
-    assert groups.trained_on == pel.PrivateTraining(found.certificate.epsilon, 1e-6) and groups.clusters == (0, 1, 2)
+    assert groups.trained_on == pel.PrivateTraining(found.certificate.epsilon, 1e-6, "replace") and groups.clusters == (0, 1, 2)
     reordered = pel.Schema({"school": pel.Category(["high", "none", "low"]), "bmi": PLACE["bmi"], "age": PLACE["age"]})
     data = PLACE.sample(300, seed=2)
     points = np.c_[data["age"] / 100, (data["bmi"] - 10) / 50, np.equal.outer(data["school"], np.arange(3)) / np.sqrt(2)]
