@@ -232,7 +232,7 @@ def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:
         values = np.frombuffer(chunk.buffers()[1], _NARROW[chunk.type])[chunk.offset : chunk.offset + len(chunk)]
         found = table[values]
         if chunk.null_count:
-            found[chunk.is_null().to_numpy(zero_copy_only=False)] = table[-1]
+            np.putmask(found, chunk.is_null().to_numpy(zero_copy_only=False), table[-1])
         return found
     return _decode_plain(feature, chunk)
 

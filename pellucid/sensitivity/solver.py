@@ -154,7 +154,8 @@ def _value_at(expr: sympy.Expr, at: Mapping[str, float]) -> float:
     """A certified lower end of the value at a point."""
     point = np.array([[at[name]] for name in at])
     tape = compile_tape([expr], tuple(at))
-    return float(tape.forward(point, point)[tape.outputs[0]][0][0])
+    steps = tape.forward(point, point)
+    return -math.inf if tape.undefined(steps)[0] else float(steps[tape.outputs[0]][0][0])
 
 
 @dataclass(frozen=True)
@@ -412,8 +413,7 @@ class _Search:
         with np.errstate(all="ignore"):
             centre = (np.maximum(high, 0) * hi - np.minimum(low, 0) * lo) / (np.maximum(high, 0) - np.minimum(low, 0))
         centre = np.clip(np.where(np.isfinite(centre), centre, lo / 2 + hi / 2), lo, hi)
-        tape = self.tapes[0]
-        values = tape.forward(centre, centre)[tape.outputs[0]]
+        values = self._values_at(centre)
         best = int(np.argmax(values[0]))
         if values[0][best] > self.lower:
             self.lower, self.at = float(values[0][best]), centre[:, best].copy()
@@ -468,9 +468,18 @@ class _Search:
         result = minimize(cost, start, method="L-BFGS-B", bounds=list(zip(self.lo, self.hi)), options={"maxiter": 200})
         return np.clip(result.x, self.lo, self.hi)
 
-    def _consider(self, points: np.ndarray) -> None:
+    def _values_at(self, points: np.ndarray) -> Interval:
+        """Enclosures at points; the whole line where some way of writing the function has no value there."""
         tape = self.tapes[0]
-        values = tape.forward(points, points)[tape.outputs[0]][0]
+        steps = tape.forward(points, points)
+        undefined = tape.undefined(steps)
+        for other in self.tapes[1:]:
+            undefined |= other.undefined(other.forward(points, points))
+        lo, hi = steps[tape.outputs[0]]
+        return np.where(undefined, -np.inf, lo), np.where(undefined, np.inf, hi)
+
+    def _consider(self, points: np.ndarray) -> None:
+        values = self._values_at(points)[0]
         best = int(np.argmax(values))
         if values[best] > self.lower:
             self.lower, self.at = float(values[best]), points[:, best].copy()
