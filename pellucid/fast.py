@@ -32,3 +32,39 @@ def counter() -> Callable[[np.ndarray, np.ndarray, int, int], np.ndarray | None]
         return out if loop(group, value, groups, size, out) else None
 
     return count
+
+
+@functools.cache
+def taker() -> Callable[[np.ndarray, np.ndarray, int], np.ndarray | None] | None:
+    """A function that looks values up in a table in one loop, or None where Numba is not installed."""
+    try:
+        import numba
+    except ImportError:
+        return None
+
+    @numba.njit(cache=True, nogil=True)
+    def loop(table: Any, values: Any, low: int, out: Any) -> bool:
+        for i in range(len(values)):
+            place = values[i] - low
+            if place < 0 or place >= len(table):
+                return False
+            out[i] = table[place]
+        return True
+
+    def take(table: np.ndarray, values: np.ndarray, low: int) -> np.ndarray | None:
+        """table[values - low], or None when a value lies outside."""
+        out = np.empty(len(values))
+        return out if loop(table, values, low, out) else None
+
+    return take
+
+
+def look_up(table: np.ndarray, values: np.ndarray, low: int = 0) -> np.ndarray | None:
+    """table[values - low] by the quickest way there is; None when a value lies outside."""
+    take = taker() if len(values) >= 4096 else None
+    if take is not None:
+        return take(table, values, low)
+    place = values.astype(np.int64, copy=False)
+    place = place - low if low else place
+    # Seen as unsigned, a negative number is a huge one: one comparison for both ends.
+    return table[place] if place.view(np.uint64).max(initial=0) < len(table) else None

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from . import fast
 from .errors import DataError, ReleaseFailed
 from .schema import Category, Feature, Number
 
@@ -230,7 +231,8 @@ def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:
         table = _narrow_table(feature, chunk.type)
         # The buffer as it is: what lies under an empty cell is some number, and overwritten below.
         values = np.frombuffer(chunk.buffers()[1], _NARROW[chunk.type])[chunk.offset : chunk.offset + len(chunk)]
-        found = table[values]
+        found = fast.look_up(table, values)
+        assert found is not None
         if chunk.null_count:
             np.putmask(found, chunk.is_null().to_numpy(zero_copy_only=False), table[-1])
         return found
@@ -319,12 +321,9 @@ def _decode_codes(feature: Category, column: pa.Array, low: int, table: np.ndarr
     missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
     empty = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     values = (column if empty is None else pc.fill_null(column, 0)).to_numpy(zero_copy_only=False)
-    place = values.astype(np.int64, copy=False)
-    place = place - low if low else place
-    # Seen as unsigned, a negative number is a huge one: one comparison for both ends.
-    if place.view(np.uint64).max(initial=0) < len(table):
-        found = table[place]
-    else:
+    found = fast.look_up(table, values, low)
+    if found is None:
+        place = values.astype(np.int64) - low
         inside = (place >= 0) & (place < len(table))
         found = np.where(inside, table[np.where(inside, place, 0)], unknown)
     return found if empty is None else np.where(empty, missing, found)

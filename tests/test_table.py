@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pellucid as pel
+from pellucid import fast
 from pellucid.bounds import Box
 from pellucid.engine import Engine
 from pellucid.query import Sum
@@ -286,3 +287,17 @@ def test_empty_unsigned_cells_do_not_raise(kind):
     """A null in an unsigned column must not fail on a declared negative code."""
     feature = pel.Category([-1, 0, 1, 2], missing=-1)
     assert decode(feature, pa.array([0, None, 2], kind)).tolist() == [1.0, 0.0, 3.0]
+
+
+def test_looking_up_compiled_or_not(monkeypatch):
+    rng = np.random.default_rng(5)
+    table = rng.random(300)
+    for kind in (np.uint8, np.int16, np.int64):
+        for low in (0, -7):
+            values = (rng.integers(0, 120, 9000) + (low if kind is not np.uint8 else 0)).astype(kind)
+            quick = fast.look_up(table, values, low)
+            with monkeypatch.context() as patch:
+                patch.setattr(fast, "taker", lambda: None)
+                np.testing.assert_array_equal(fast.look_up(table, values, low), quick)
+                assert fast.look_up(table, values + kind(100), 90 + low + 120) is None
+            assert fast.look_up(table, values + kind(100), 90 + low + 120) is None
