@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pellucid.mechanisms import combination
+from pellucid.mechanisms import combination, prices
 from pellucid.mechanisms.calibration import Spend
 from pellucid.mechanisms.combination import (
     PriceSampler,
@@ -153,8 +153,8 @@ def test_rate_zero_is_uniform():
 
 
 def test_bad_prices_only_cost_time(monkeypatch):
-    rng, uniform, honest = np.random.default_rng(5), below(5), combination._Search._fit
-    monkeypatch.setattr(combination._Search, "_fit", lambda self, y: honest(self, y + rng.normal(0, 0.7, y.shape)))
+    rng, uniform, honest = np.random.default_rng(5), below(5), prices._Search._fit
+    monkeypatch.setattr(prices._Search, "_fit", lambda self, y: honest(self, y + rng.normal(0, 0.7, y.shape)))
     monkeypatch.setattr(combination, "GOOD_ENOUGH", 0.0)
     tables = instance(14)
     index, chances = law(tables)
