@@ -155,7 +155,7 @@ def test_rate_zero_is_uniform():
 def test_bad_prices_only_cost_time(monkeypatch):
     rng, uniform, honest = np.random.default_rng(5), below(5), prices._Search._fit
     monkeypatch.setattr(prices._Search, "_fit", lambda self, y: honest(self, y + rng.normal(0, 0.7, y.shape)))
-    monkeypatch.setattr(combination, "GOOD_ENOUGH", 0.0)
+    monkeypatch.setattr(prices, "GOOD_ENOUGH", 0.0)
     tables = instance(14)
     index, chances = law(tables)
     made = PriceSampler(tables, RATE, shots=5)
