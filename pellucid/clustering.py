@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,19 @@ from . import plots
 from .errors import ModelError, PlanError, SchemaError
 from .explanation import Explanation
 from .mechanisms import NoiseLaw
-from .model import PROBES, Input, Model, PrivateTraining, ReadyModel, _fingerprint, _forms, _NotOnePerRow, _Refused, _trials
+from .model import (
+    PROBES,
+    BlackBox,
+    Input,
+    Model,
+    PrivateTraining,
+    ReadyModel,
+    _fingerprint,
+    _forms,
+    _NotOnePerRow,
+    _Refused,
+    _trials,
+)
 from .quiet import quiet
 from .schema import Category, Columns, Feature, Number, Schema, did_you_mean
 
@@ -33,7 +45,7 @@ MOST_CLUSTERS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Clustering:
+class Clustering(BlackBox):
     """A fitted estimator with predict(), or a plain callable on a DataFrame, that puts every record into a declared cluster.
 
     `clusters` are the labels it may give, as `range(5)` or a list of names. `trained_on` is required: "other data", "this
@@ -45,12 +57,7 @@ class Clustering:
     array([0, 1])
     """
 
-    predictor: Any
     clusters: tuple[Any, ...] = ()
-    features: tuple[str, ...] = ()
-    trained_on: Any = None
-    input: Input | None = None
-    name: str = ""
 
     def __init__(
         self,
@@ -62,52 +69,19 @@ class Clustering:
         name: str = "",
     ):
         _check_predictor(predictor)
-        if trained_on not in ("other data", "this data") and not isinstance(trained_on, PrivateTraining):
-            raise ModelError(
-                f"trained_on={trained_on!r}: say where the clustering was fitted: 'other data', 'this data' or "
-                "pel.PrivateTraining(eps, delta). Certificates depend on it."
-            )
-        if input is not None and input not in get_args(Input):
-            raise ModelError(f"input={input!r}: use 'frame', 'array' or 'codes'.")
-        if isinstance(features, str):
-            raise ModelError(f"features={features!r}: give a list of column names.")
-        names = tuple(features if features is not None else getattr(predictor, "feature_names_in_", ()))
-        settings = {
-            "predictor": predictor,
-            "clusters": _declared_labels(clusters),
-            "features": tuple(str(n) for n in names),
-            "trained_on": trained_on,
-            "input": input,
-            "name": name or getattr(predictor, "__name__", type(predictor).__name__),
-        }
-        for key, value in settings.items():
-            object.__setattr__(self, key, value)
+        self._settle(predictor, features, trained_on, input, name, clusters=_declared_labels(clusters))
 
     @property
-    def output(self) -> tuple[float, float]:
-        """The range of the positions of its labels: what requests and certificates say of a model's range."""
-        return 0.0, float(len(self.clusters) - 1)
+    def declared(self) -> list[Any]:
+        return [repr(label) for label in self.clusters]
 
     @property
     def bound_text(self) -> str:
         """What is enforced about its answers, for the certificate."""
         return f"one of {len(self.clusters)} declared clusters; a record with any other label belongs to none"
 
-    @property
-    def provenance(self) -> str:
-        trained = self.trained_on.text if isinstance(self.trained_on, PrivateTraining) else f"on {self.trained_on}"
-        return f"{self.name}, trained {trained}"
-
-    def ready(self, schema: Schema) -> ReadyClustering:
-        """Try the clustering on public records and settle how it is called; the answer is kept for the schema."""
-        kept = self.__dict__.get("_ready")
-        if kept is None or kept.schema is not schema:
-            kept = _try_on_public_records(self, schema)
-            object.__setattr__(self, "_ready", kept)
-        return kept
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_ready"}
+    def _tried(self, schema: Schema) -> ReadyClustering:
+        return _try_on_public_records(self, schema)
 
 
 def _check_predictor(predictor: Any) -> None:

@@ -14,6 +14,7 @@ import math
 import pickle
 import secrets
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -58,7 +59,79 @@ class PrivateTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class BlackBox(ABC):
+    """What models and clusterings share: a predictor, what it is given, and where it was trained."""
+
+    predictor: Any
+    features: tuple[str, ...] = ()
+    trained_on: Any = None
+    input: Input | None = None
+    name: str = ""
+
+    def _settle(
+        self,
+        predictor: Any,
+        features: Sequence[str] | None,
+        trained_on: str | PrivateTraining | None,
+        input: Input | None,
+        name: str,
+        **own: Any,
+    ) -> None:
+        """Check what all black boxes must say, and set the fields."""
+        if trained_on not in ("other data", "this data") and not isinstance(trained_on, PrivateTraining):
+            raise ModelError(
+                f"trained_on={trained_on!r}: say where the {type(self).__name__.lower()} was trained: 'other data', 'this data' "
+                "or pel.PrivateTraining(eps, delta). Certificates depend on it."
+            )
+        if input is not None and input not in get_args(Input):
+            raise ModelError(f"input={input!r}: use 'frame', 'array' or 'codes'.")
+        if isinstance(features, str):
+            raise ModelError(f"features={features!r}: give a list of column names.")
+        names = tuple(features if features is not None else getattr(predictor, "feature_names_in_", ()))
+        settings = {
+            "predictor": predictor,
+            "features": tuple(str(n) for n in names),
+            "trained_on": trained_on,
+            "input": input,
+            "name": name or getattr(predictor, "__name__", type(predictor).__name__),
+            **own,
+        }
+        for key, value in settings.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    @abstractmethod
+    def declared(self) -> list[Any]:
+        """The answers it may give, as plain data for requests."""
+
+    @property
+    @abstractmethod
+    def bound_text(self) -> str:
+        """What is enforced about its answers, for the certificate."""
+
+    @abstractmethod
+    def _tried(self, schema: Schema) -> ReadyModel:
+        """Try it on public records."""
+
+    @property
+    def provenance(self) -> str:
+        trained = self.trained_on.text if isinstance(self.trained_on, PrivateTraining) else f"on {self.trained_on}"
+        return f"{self.name}, trained {trained}"
+
+    def ready(self, schema: Schema) -> Any:
+        """Try it on public records and settle how it is called; the answer is kept for the schema."""
+        kept = self.__dict__.get("_ready")
+        if kept is None or kept.schema is not schema:
+            kept = self._tried(schema)
+            object.__setattr__(self, "_ready", kept)
+        return kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_ready"}
+
+
+@dataclass(frozen=True, eq=False)
+class Model(BlackBox):
     """A fitted estimator or a plain callable, with the range it answers in and the data it was trained on.
 
     `trained_on` is required: "other data", "this data" or `PrivateTraining(eps, delta)`. A classifier answers with the
@@ -71,13 +144,8 @@ class Model:
     1.0
     """
 
-    predictor: Any
     output: tuple[float, float] = (math.nan, math.nan)
-    features: tuple[str, ...] = ()
-    trained_on: Any = None
     positive: Any = None
-    input: Input | None = None
-    name: str = ""
 
     def __init__(
         self,
@@ -91,28 +159,13 @@ class Model:
     ):
         if not (hasattr(predictor, "predict") or callable(predictor)):
             raise ModelError(f"{type(predictor).__name__} is neither an estimator with predict() nor a callable.")
-        if trained_on not in ("other data", "this data") and not isinstance(trained_on, PrivateTraining):
-            raise ModelError(
-                f"trained_on={trained_on!r}: say where the model was trained: 'other data', 'this data' or "
-                "pel.PrivateTraining(eps, delta). Certificates depend on it."
-            )
-        if input is not None and input not in get_args(Input):
-            raise ModelError(f"input={input!r}: use 'frame', 'array' or 'codes'.")
-        if isinstance(features, str):
-            raise ModelError(f"features={features!r}: give a list of column names.")
-        names = tuple(features if features is not None else getattr(predictor, "feature_names_in_", ()))
         classes = getattr(predictor, "classes_", None) if hasattr(predictor, "predict_proba") else None
-        settings = {
-            "predictor": predictor,
-            "output": _output_range(output, classes),
-            "features": tuple(str(n) for n in names),
-            "trained_on": trained_on,
-            "positive": _positive_class(positive, classes),
-            "input": input,
-            "name": name or getattr(predictor, "__name__", type(predictor).__name__),
-        }
-        for key, value in settings.items():
-            object.__setattr__(self, key, value)
+        own = {"output": _output_range(output, classes), "positive": _positive_class(positive, classes)}
+        self._settle(predictor, features, trained_on, input, name, **own)
+
+    @property
+    def declared(self) -> list[Any]:
+        return list(self.output)
 
     @property
     def range(self) -> float:
@@ -124,21 +177,8 @@ class Model:
         """What is enforced about its answers, for the certificate."""
         return f"declared range [{self.output[0]:g}, {self.output[1]:g}], enforced by clipping"
 
-    @property
-    def provenance(self) -> str:
-        trained = self.trained_on.text if isinstance(self.trained_on, PrivateTraining) else f"on {self.trained_on}"
-        return f"{self.name}, trained {trained}"
-
-    def ready(self, schema: Schema) -> ReadyModel:
-        """Try the model on public records and settle how it is called; the answer is kept for the schema."""
-        kept = self.__dict__.get("_ready")
-        if kept is None or kept.schema is not schema:
-            kept = _try_on_public_records(self, schema)
-            object.__setattr__(self, "_ready", kept)
-        return kept
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_ready"}
+    def _tried(self, schema: Schema) -> ReadyModel:
+        return _try_on_public_records(self, schema)
 
 
 def _output_range(output: Sequence[float] | None, classes: Any) -> tuple[float, float]:

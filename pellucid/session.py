@@ -24,7 +24,7 @@ from .explainers.base import Expected, Explainer, Stages
 from .explanation import Explanation, from_json
 from .ledger import Account, Entry, Ledger, budget_units, charge_units, from_units
 from .mechanisms import Spend, is_private
-from .model import PROBES, Model, PrivateTraining
+from .model import PROBES, BlackBox, PrivateTraining
 from .schema import Schema, Unit, check_relation
 
 
@@ -289,8 +289,8 @@ class Session:
             **explainer.describe(),
             "class": f"{type(explainer).__module__}.{type(explainer).__qualname__}",
             "models": [m.ready(self.schema).fingerprint for m in explainer.models],
-            "outputs": [list(m.output) for m in explainer.models],
-            "provenance": [m.provenance for m in explainer.models],
+            "outputs": [m.declared for m in explainer.models],
+            "provenance": [f"{m.provenance} {m.trained_on!r}" for m in explainer.models],
             "schema": hashlib.sha256(json.dumps(self.schema.to_dict(), sort_keys=True).encode()).hexdigest(),
             "currency": public.spend.currency,
             "amount": str(public.spend.amount),
@@ -390,7 +390,7 @@ def _charge_dict(charge: Charge, currency: str) -> dict[str, Any]:
     }
 
 
-def _protects(models: tuple[Model, ...], unit: Unit) -> dict[str, str]:
+def _protects(models: tuple[BlackBox, ...], unit: Unit) -> dict[str, str]:
     says = {"explanation data": f"protected, {unit.text}"}
     for model in models:
         if isinstance(model.trained_on, PrivateTraining):

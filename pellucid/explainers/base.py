@@ -18,7 +18,7 @@ import numpy as np
 from ..ask import Ask, Public
 from ..errors import PlanError
 from ..explanation import Explanation
-from ..model import Model
+from ..model import BlackBox, Model
 from ..results import Several
 from ..schema import Schema, did_you_mean
 
@@ -41,7 +41,7 @@ class Explainer(ABC):
     references: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def models(self) -> tuple[Model, ...]:
+    def models(self) -> tuple[BlackBox, ...]:
         """The black boxes involved; each is tried on public records before anything is charged."""
         return ()
 
@@ -83,6 +83,8 @@ class AlongFeatures(Explainer):
     feature: str | Sequence[str]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.model, Model):
+            raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
         object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
 
     @property
@@ -90,7 +92,7 @@ class AlongFeatures(Explainer):
         return feature_list(self.feature)
 
     @property
-    def models(self) -> tuple[Model, ...]:
+    def models(self) -> tuple[BlackBox, ...]:
         return (self.model,)
 
     def columns(self, schema: Schema) -> tuple[str, ...]:

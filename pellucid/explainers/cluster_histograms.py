@@ -19,7 +19,7 @@ from ..errors import PlanError
 from ..explanation import Explanation
 from ..grids import Bins, histogram_bins
 from ..mechanisms import exact
-from ..model import Model
+from ..model import BlackBox, Model
 from ..query import Choice, Joint, Sum
 from ..rows import Rows
 from ..schema import Category, Number, Schema, did_you_mean
@@ -170,8 +170,8 @@ class ClusterHistograms(Explainer):
         }
 
     @property
-    def models(self) -> tuple[Model, ...]:
-        return (self.groups,)  # type: ignore[return-value]
+    def models(self) -> tuple[BlackBox, ...]:
+        return (self.groups,)
 
     def names(self, schema: Schema) -> tuple[str, ...]:
         """The columns to choose from, in the order of the schema."""
