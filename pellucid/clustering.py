@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,6 @@ from .model import (
     PROBES,
     BlackBox,
     Input,
-    Model,
     PrivateTraining,
     ReadyModel,
     _fingerprint,
@@ -193,13 +192,11 @@ def _try_on_public_records(clustering: Clustering, schema: Schema) -> ReadyClust
         if name not in schema:
             raise SchemaError(f"the clustering uses {name!r}, which the schema does not declare{did_you_mean(name, schema)}.")
     columns = {name: column for name, column in schema.sample(PROBES).items() if name in features}
-    # The forms of input and the fingerprint ask for what models and clusterings have in common.
-    like_a_model = cast(Model, clustering)
     failures: list[str] = []
-    for form in _forms(like_a_model, schema, features):
+    for form in _forms(clustering, schema, features):
         ready = ReadyClustering(clustering, schema, features, form)
         try:
-            answers = _fingerprint(like_a_model, _tried(ready, columns))
+            answers = _fingerprint(clustering, _tried(ready, columns))
         except _Refused as refusal:
             failures.append(str(refusal))
             continue

@@ -20,7 +20,7 @@ from .progress import track
 from .query import Blocks, Joint, Pairs, Records, Sum, parts_of
 from .rows import Rows
 from .schema import Relation, Schema, Unit
-from .table import Table, check_types, decode, open_table
+from .table import CHANGED, Table, check_types, decode, open_table
 
 T = TypeVar("T")
 BATCH_ROWS = 1 << 16
@@ -28,13 +28,15 @@ BATCH_VALUES = 1 << 22
 """Rows and contributed values held at once; together they bound memory whatever the size of the table."""
 
 
+STOPPED = (
+    "the release stopped while rows were read; the charge stays spent and nothing was released. "
+    "The reason is not shown because it may depend on the data; check that the file is complete."
+)
+
+
 def shielded(work: Callable[[], T]) -> T:
     """Do what touches exact totals. Whatever goes wrong inside says nothing about why: the reason may be data."""
-    interrupted = False
-    message = (
-        "the release stopped while rows were read; the charge stays spent and nothing was released. "
-        "The reason is not shown because it may depend on the data; check that the file is complete."
-    )
+    interrupted, message = False, STOPPED
     try:
         # NumPy warns about cells it met, and a warning would be seen.
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -43,7 +45,8 @@ def shielded(work: Callable[[], T]) -> T:
     except KeyboardInterrupt:
         interrupted = True
     except ReleaseFailed as failure:
-        message = str(failure)  # our own words
+        # User code could raise one too, with a row in its message: only words known to be ours pass.
+        message = CHANGED if str(failure) == CHANGED else STOPPED
     except BaseException:
         pass
     # Raised outside the handlers, so that not even the context or the frames of the error hold what went wrong.

@@ -327,7 +327,7 @@ def _try_on_public_records(model: Model, schema: Schema) -> ReadyModel:
     )
 
 
-def _forms(model: Model, schema: Schema, features: Sequence[str]) -> list[str]:
+def _forms(model: BlackBox, schema: Schema, features: Sequence[str]) -> list[str]:
     text = [name for name in features if isinstance(schema[name], Category) and not schema[name].numeric]  # type: ignore[union-attr]
     if model.input == "array" and text:
         raise ModelError(f"input='array' needs numbers, but {text[0]!r} has text values; use input='codes' or 'frame'.")
@@ -394,7 +394,13 @@ def _function_bytes(function: Any) -> bytes:
         values = pickle.dumps([carried, [function.__globals__.get(name) for name in code.co_names if _plain(function, name)]])
     except Exception:
         values = secrets.token_bytes(32)
-    return code.co_code + repr((code.co_consts, code.co_names)).encode() + values
+    return _code_bytes(code) + values
+
+
+def _code_bytes(code: types.CodeType) -> bytes:
+    """Code without the addresses that its inner functions have in this process."""
+    inner = [_code_bytes(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts]
+    return code.co_code + repr(code.co_names).encode() + b"".join(inner)
 
 
 def _plain(function: Any, name: str) -> bool:
@@ -403,11 +409,13 @@ def _plain(function: Any, name: str) -> bool:
     return not (callable(value) or isinstance(value, types.ModuleType))
 
 
-def _fingerprint(model: Model, answers: np.ndarray) -> str:
+def _fingerprint(model: BlackBox, answers: np.ndarray) -> str:
     """Tells two models apart when a request is replayed: their answers on public records and, where possible, their bytes."""
     with quiet():
         try:
             content = pickle.dumps(model.predictor)
+            if isinstance(model.predictor, types.FunctionType):
+                content += _code_bytes(model.predictor.__code__)  # pickled by name alone, which may mean another one later
         except Exception:
             content = _function_bytes(model.predictor)
     digest = hashlib.sha256(np.round(answers, 9).tobytes())

@@ -23,6 +23,7 @@ from .errors import DataError, ReleaseFailed
 from .schema import Category, Feature, Number
 
 T = TypeVar("T")
+CHANGED = "the data file was changed or removed while the session was open; open a new session on it."
 
 
 class Table(Protocol):
@@ -87,7 +88,7 @@ class ParquetTable:
 
     def check_unchanged(self) -> None:
         if _attempt(self._look) != self._state:
-            raise ReleaseFailed("the data file was changed or removed while the session was open; open a new session on it.")
+            raise ReleaseFailed(CHANGED)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
         for path in self.paths:

@@ -9,6 +9,7 @@ from people import make_people, risk
 from sources import Silent
 
 import pellucid as pel
+from pellucid import bounds
 from pellucid.mechanisms import source
 
 
@@ -417,3 +418,18 @@ def test_everything_public_is_exported():
         if not name.startswith("_") and getattr(vars(pellucid)[name], "__module__", "").startswith("pellucid")
     }
     assert named <= set(pellucid.__all__) and all(hasattr(pellucid, name) for name in pellucid.__all__)
+
+
+def test_words_of_user_code_do_not_pass_as_ours(schema, people):
+    """A map that raises our own kind of error, with a row in its message, is as silent as any other."""
+    from pellucid.engine import Engine
+    from pellucid.query import Sum
+    from pellucid.schema import Unit
+
+    def tells(rows):
+        raise pel.ReleaseFailed(f"age {rows['age'][0]}")
+
+    engine = Engine(people, schema, "replace", Unit())
+    with pytest.raises(pel.ReleaseFailed) as caught:
+        engine.totals(Sum(tells, bounds.Box(1, 0, 1), columns=("age",)))
+    assert "age" not in str(caught.value) and caught.value.__context__ is None
