@@ -10,22 +10,10 @@ from typing import Any
 import numpy as np
 
 from .bounds import UNITS, Bound, Box, Cells
-from .cluster_scores import CandidateScore, CombinationScore
 from .engine import Engine, shielded
 from .errors import PlanError
 from .mean import Mean
-from .mechanisms import (
-    Choosing,
-    Mechanism,
-    NoiseLaw,
-    Spend,
-    add_noise,
-    calibrate,
-    calibrate_choice,
-    calibrate_combination,
-    choose,
-    choose_combination,
-)
+from .mechanisms import Mechanism, NoiseLaw, Spend, add_noise, calibrate
 from .query import Choice, Joint, Sum, changes, parts_of, relative_scales, sensitivity
 from .schema import Relation, Schema, Unit
 
@@ -194,21 +182,10 @@ class Ask:
         """A private choice: positions of the chosen candidates, best first; for clusters a tuple of attributes for each."""
         spend = self._open(stage)
         score, bound = choice.score, choice.of.bound
-        units = bound.added().linf * self.public.unit.rows_per_unit
-        relation = self.public.relation
-        how: Choosing
-        if isinstance(score, CombinationScore):
-            how = calibrate_combination(score.span(relation, units), spend)
-        elif isinstance(score, CandidateScore):
-            rate = score.rate(relation, units, spend, choice.k)
-            cost = score.cost(relation, units, rate, choice.k, spend.currency)
-            span = sum(score.spans(relation, units))
-            how = Choosing("exponential mechanism", rate, choice.k, span, cost, "exponential-bounded-range")
-        else:
-            how = calibrate_choice(score.span(relation, units), score.largest(relation, units), spend, choice.k)
+        one = bound.added().linf
+        how = score.calibrate(self.public.relation, one * self.public.unit.rows_per_unit, spend, choice.k)
         if how.cost > spend.amount:
             raise AssertionError("calibration would cost more than the stage was charged")
-        one = bound.added().linf
         self.charges.append(
             Charge(
                 stage,
@@ -222,16 +199,7 @@ class Ask:
                 (bound.claim, score.claim, *self._unit_claims(), how.claim),
             )
         )
-        return shielded(lambda: _chosen(self._engine.totals(choice.of), choice, how))
-
-
-def _chosen(totals: list[int], choice: Choice, how: Choosing) -> list[Any]:
-    score = choice.score
-    if isinstance(score, CombinationScore):
-        return choose_combination(score.tables(totals), how, score.per_cluster, score.candidates)
-    if isinstance(score, CandidateScore):
-        return [tuple(choose(row, how)) for row in score.of(totals)]
-    return choose(score.of(totals), how)
+        return shielded(lambda: score.pick(self._engine.totals(choice.of), how))
 
 
 def _claims_of(part: Sum) -> tuple[str, ...]:

@@ -24,10 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from .bounds import Bound, CrossCells
 from .errors import PlanError
-from .mechanisms.calibration import Spend
+from .mechanisms import Choosing, Spend, calibrate_combination, choose, choose_combination
 from .mechanisms.combination import Tables, root_below
 from .schema import Relation
+from .scores import Score
 
 GUARD = 64
 """Bits kept beyond the units while the terms of one entry are added: their floors together lose less than 2^-64 per value."""
@@ -104,7 +106,7 @@ def _check_shape(clusters: int, sizes: Sequence[int], weights: Sequence[int]) ->
 
 
 @dataclass(frozen=True)
-class CombinationScore:
+class CombinationScore(Score):
     """The score of "which attributes explain which cluster", over all combinations at once. Claim: cluster-combination-span
 
     `sizes` are the numbers of values of the attributes; the weights are integers of which only the ratios count;
@@ -144,6 +146,15 @@ class CombinationScore:
         weights = self.interest + self.sufficiency + self.diversity
         return self.clusters * max(self.clusters - 1, 1) * self.per_cluster**2 * weights
 
+    def fits(self, bound: Bound) -> bool:
+        return isinstance(bound, CrossCells) and (bound.groups, bound.sizes) == (self.clusters, self.sizes)
+
+    def calibrate(self, relation: Relation, units: int, spend: Spend, k: int) -> Choosing:
+        return calibrate_combination(self.span(relation, units), spend)
+
+    def pick(self, totals: Sequence[int], how: Choosing) -> list[Any]:
+        return choose_combination(self.tables(totals), how, self.per_cluster, self.candidates)
+
     def tables(self, totals: Sequence[int] | np.ndarray) -> Tables:
         """Scores from exact totals: attribute by attribute, cluster by cluster, value by value."""
         times = max(self.clusters - 1, 1) * self.per_cluster
@@ -172,7 +183,7 @@ def _interest_range(clusters: int, relation: Relation) -> int:
 
 
 @dataclass(frozen=True)
-class CandidateScore:
+class CandidateScore(Score):
     """Scores of each attribute for each cluster alone, to draw k candidates per cluster. Claim: cluster-candidates-span
 
     >>> CandidateScore(2, (2,), 1, 1).of([3, 1, 0, 4])
@@ -187,6 +198,17 @@ class CandidateScore:
 
     def __post_init__(self) -> None:
         _check_shape(self.clusters, self.sizes, (self.interest, self.sufficiency))
+
+    def fits(self, bound: Bound) -> bool:
+        return isinstance(bound, CrossCells) and (bound.groups, bound.sizes) == (self.clusters, self.sizes)
+
+    def calibrate(self, relation: Relation, units: int, spend: Spend, k: int) -> Choosing:
+        rate = self.rate(relation, units, spend, k)
+        cost, span = self.cost(relation, units, rate, k, spend.currency), sum(self.spans(relation, units))
+        return Choosing("exponential mechanism", rate, k, span, cost, "exponential-bounded-range")
+
+    def pick(self, totals: Sequence[int], how: Choosing) -> list[Any]:
+        return [tuple(choose(row, how)) for row in self.of(totals)]
 
     def of(self, totals: Sequence[int] | np.ndarray) -> list[list[int]]:
         """Integer scores, a row per cluster."""

@@ -19,7 +19,7 @@ from .cluster_scores import CandidateScore, CombinationScore
 from .errors import PlanError
 from .mechanisms import Norms
 from .schema import Relation
-from .scores import REVIEWED, Score
+from .scores import QuantileScore, Score
 
 
 @dataclass(frozen=True)
@@ -96,31 +96,27 @@ class Joint:
         return tuple(dict.fromkeys(c for s in self.sums for c in s.columns))
 
 
+REVIEWED: tuple[type[Score], ...] = (QuantileScore, CombinationScore, CandidateScore)
+"""The scores a choice may use: each has its theorem in proofs/ and a test that attains it."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """A private choice among candidates by a reviewed score over exact totals."""
 
     of: Sum
-    score: Score | CombinationScore | CandidateScore
+    score: Score
     k: int = 1
 
     def __post_init__(self) -> None:
-        if type(self.score) not in (*REVIEWED, CombinationScore, CandidateScore):
+        if type(self.score) not in REVIEWED:
             raise PlanError(
                 f"{type(self.score).__name__} is not a reviewed score; scores live in pellucid/scores.py and cluster_scores.py."
             )
-        if not self._fits or not isinstance(self.of.over, Records):
+        if not self.score.fits(self.of.bound) or not isinstance(self.of.over, Records):
             raise PlanError(
                 "a choice is made on a histogram over records: the span of its score assumes one contribution a unit."
             )
-
-    @property
-    def _fits(self) -> bool:
-        """Whether the totals are of the kind the score's theorem is about."""
-        bound, score = self.of.bound, self.score
-        if isinstance(score, CombinationScore | CandidateScore):
-            return isinstance(bound, CrossCells) and (bound.groups, bound.sizes) == (score.clusters, score.sizes)
-        return isinstance(bound, Cells) and bound.value is None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -7,27 +7,30 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+from .bounds import Bound, Cells
 from .errors import PlanError
+from .mechanisms import Choosing, Spend, calibrate_choice, choose
 from .schema import Relation
 
 
 class Score(ABC):
-    """Integer scores of candidates from exact totals, with bounds on how neighbours can change them."""
+    """What a private choice needs of a score: which totals it is about, how it is calibrated, and the draw itself."""
 
     claim: str
 
     @abstractmethod
-    def of(self, totals: Sequence[int]) -> list[int]:
-        """One integer per candidate; larger is better."""
+    def fits(self, bound: Bound) -> bool:
+        """Whether the totals are of the kind the score's theorem is about."""
 
     @abstractmethod
-    def span(self, relation: Relation, units: int) -> int:
-        """Bound on (largest minus smallest change of the scores) between neighbours; `units` is one record's weight."""
+    def calibrate(self, relation: Relation, units: int, spend: Spend, k: int) -> Choosing:
+        """How sharp the choice may be for a spend; `units` is the weight one unit has in the totals."""
 
     @abstractmethod
-    def largest(self, relation: Relation, units: int) -> int:
-        """Bound on the largest change of a score between neighbours."""
+    def pick(self, totals: Sequence[int], how: Choosing) -> list[Any]:
+        """Score the exact totals and choose."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,25 @@ class QuantileScore(Score):
         if not 0 < self.q < 1:
             raise PlanError(f"quantile q={float(self.q)!r}: give a number between 0 and 1.")
 
+    def fits(self, bound: Bound) -> bool:
+        return isinstance(bound, Cells) and bound.value is None
+
+    def calibrate(self, relation: Relation, units: int, spend: Spend, k: int) -> Choosing:
+        return calibrate_choice(self.span(relation, units), self.largest(relation, units), spend, k)
+
+    def pick(self, totals: Sequence[int], how: Choosing) -> list[Any]:
+        return choose(self.of(totals), how)
+
     def of(self, totals: Sequence[int]) -> list[int]:
+        """One integer per candidate; larger is better."""
         whole = sum(totals)
         return [-abs(self.q.denominator * below - self.q.numerator * whole) for below in itertools.accumulate(totals)]
 
     def span(self, relation: Relation, units: int) -> int:
+        """Bound on (largest minus smallest change of the scores) between neighbours."""
         return 2 * self.largest(relation, units)
 
     def largest(self, relation: Relation, units: int) -> int:
+        """Bound on the largest change of a score between neighbours."""
         p, r = self.q.numerator, self.q.denominator
         return units * (r if relation == "replace" else max(p, r - p))
-
-
-REVIEWED: tuple[type[Score], ...] = (QuantileScore,)
-"""The scores a choice may use: each has its theorem in proofs/ and a test that attains it."""

@@ -269,12 +269,12 @@ def test_one_attribute_for_many_clusters_is_drawn_at_once():
 
 def test_an_interrupted_choice_shows_nothing(monkeypatch):
     """The frames of the error must not hold exact totals."""
-    from pellucid import ask
+    from pellucid import cluster_scores
 
     def stop(*args):
         raise KeyboardInterrupt("secret")
 
-    monkeypatch.setattr(ask, "choose_combination", stop)
+    monkeypatch.setattr(cluster_scores, "choose_combination", stop)
     with pytest.raises(KeyboardInterrupt) as caught:
         release(pel.ClusterHistograms(groups(), attributes=["noise", "town"]), people(300))
     assert "secret" not in str(caught.value) and caught.value.__context__ is None
