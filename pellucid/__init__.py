@@ -42,7 +42,10 @@ from .explainers import (
     Distribution,
     Explainer,
     PartialDependence,
+    PermutationImportance,
     PrivateKMeans,
+    PrivatePlot,
+    PrivateRanking,
     Statistic,
 )
 from .explanation import Explanation, from_json, load
@@ -79,9 +82,12 @@ __all__ = [
     "Number",
     "PartialDependence",
     "PellucidError",
+    "PermutationImportance",
     "PlanError",
     "Preview",
     "PrivateKMeans",
+    "PrivatePlot",
+    "PrivateRanking",
     "PrivateTraining",
     "ReleaseFailed",
     "Schema",

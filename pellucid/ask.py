@@ -102,11 +102,11 @@ class Answer:
         """Means of the values of a Box: over the public number of rows, or over the noisy count."""
         box = self.bound
         assert isinstance(box, Box)
-        totals = np.array(self.integers[: box.length], dtype=float)
-        count = float(self.rows) if not box.count else self.integers[-1] / UNITS  # type: ignore[arg-type]
+        totals = np.array(self.integers[: box.length], dtype=float) / box.weight
+        count = float(self.rows) if not box.count else self.integers[-1] / UNITS / box.weight  # type: ignore[arg-type]
         # A count at or below the noise says nothing about the mean; the middle of the range does not pretend to.
         values = box.centre + box.unit * totals / count if count >= 1 else np.full(box.length, box.centre)
-        return Mean(values, self.law.times(1 / UNITS), count, box.count, box.lo, box.hi)
+        return Mean(values, self.law.times(1 / UNITS / box.weight), count, box.count, box.lo, box.hi)
 
     def cells(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """(sums of values, counts) per cell, in the user's units."""
@@ -183,7 +183,8 @@ class Ask:
         spend = self._open(stage)
         score, bound = choice.score, choice.of.bound
         one = bound.added().linf
-        how = score.calibrate(self.public.relation, one * self.public.unit.rows_per_unit, spend, choice.k)
+        relation, weight = choice.touched(self.public.relation)
+        how = score.calibrate(relation, weight * self.public.unit.rows_per_unit, spend, choice.k)
         if how.cost > spend.amount:
             raise AssertionError("calibration would cost more than the stage was charged")
         self.charges.append(
@@ -196,7 +197,7 @@ class Ask:
                 f"exponent {float(how.rate * one):.6g} per record",
                 bound.text,
                 False,
-                (bound.claim, score.claim, *self._unit_claims(), how.claim),
+                (bound.claim, *_claims_of(choice.of), score.claim, *self._unit_claims(), how.claim),
             )
         )
         return shielded(lambda: score.pick(self._engine.totals(choice.of), how))

@@ -6,6 +6,7 @@ Totals are Python integers, so they do not depend on the order of rows, the size
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -15,9 +16,10 @@ import pandas as pd
 import pyarrow as pa
 
 from .errors import DataError, ReleaseFailed
+from .isolation import Outcomes
 from .mechanisms import secret_labels
 from .progress import track
-from .query import Blocks, Joint, Pairs, Records, Sum, parts_of
+from .query import Blocks, Couples, Joint, Pairs, Records, Sum, parts_of
 from .rows import Rows
 from .schema import Relation, Schema, Unit
 from .table import CHANGED, Table, check_types, decode, open_table
@@ -62,6 +64,7 @@ class Engine:
         self.table: Table = open_table(data, [*schema, *([unit.column] if unit.column else [])], keep=unit.column is not None)
         self.schema, self.relation, self.unit, self.batch_rows = schema, relation, unit, batch_rows
         check_types(self.table, schema, unit.column)
+        self.outcomes: Outcomes | None = None
         self.person: np.ndarray | None = None
         self.parts: np.ndarray | None = None
         if unit.column:
@@ -92,7 +95,7 @@ class Engine:
             batches = track(self._rows(part.columns, size), -(-self.table.rows // size), "reading records")
             return ((part.map(rows), rows.parts) for rows in batches if len(rows))
         whole = self._whole(part.columns)
-        return self._pairs(part, whole) if isinstance(part.over, Pairs) else self._blocks(part, part.over, whole)
+        return self._blocks(part, part.over, whole) if isinstance(part.over, Blocks) else self._pairs(part, part.over, whole)
 
     def _rows(self, columns: tuple[str, ...], size: int) -> Iterator[Rows]:
         names = list(columns) or [next(iter(self.schema))]
@@ -110,23 +113,55 @@ class Engine:
         merged = {name: np.concatenate([b.columns[name] for b in batches]) if batches else np.empty(0) for name in names}
         return Rows(self.schema, merged, self.parts)
 
-    def _pairs(self, part: Sum, whole: Rows) -> Iterator[tuple[Any, np.ndarray | None]]:
-        receivers, donors = _pairing(len(whole), self.person, self.parts)
+    def _pairs(self, part: Sum, over: Pairs | Couples, whole: Rows) -> Iterator[tuple[Any, np.ndarray | None]]:
         size = max(1024, min(self.batch_rows, BATCH_VALUES // part.bound.width))
-        starts = range(0, len(receivers), size)
+        starts = [start for _ in range(over.repeats) for start in range(0, len(whole), size)]
+        receivers = donors = np.empty(0, dtype=np.int64)
         for start in track(starts, len(starts), "reading pairs"):
+            if not start:
+                if isinstance(over, Pairs):
+                    receivers, donors = _pairing(len(whole), self.person, self.parts)
+                else:
+                    receivers, donors = self._matching(len(whole))
             own = whole.take(receivers[start : start + size])
-            yield part.map(own, whole.take(donors[start : start + size])), own.parts
+            if len(own):
+                # Every repeat may use its part of the set, as every row of a person may.
+                share = own.parts if over.repeats == 1 else over.repeats * (1 if own.parts is None else own.parts)
+                yield part.map(own, whole.take(donors[start : start + size])), _per_row(share, len(own))
 
     def _blocks(self, part: Sum, over: Blocks, whole: Rows) -> Iterator[tuple[Any, np.ndarray | None]]:
         person = np.arange(len(whole)) if self.person is None else self.person
         kept = np.ones(len(whole), dtype=bool) if self.parts is None else self.parts > 0
         labels = _block_labels(self.units, over.count, self.relation)
         block = np.where(kept, labels[np.maximum(person, 0)] if len(labels) else 0, -1)
-        for number in track(range(over.count), over.count, "reading blocks"):
-            rows = whole.take(np.flatnonzero(block == number))
-            rows.parts = None
-            yield np.asarray(part.map(rows), dtype=float)[None, :], None
+        order = np.argsort(block, kind="stable")
+        cuts = np.searchsorted(block[order], np.arange(over.count + 1))
+        blocks = (self._block(whole, order[start:stop]) for start, stop in itertools.pairwise(cuts))
+        if hasattr(part.map, "over"):
+            answers = part.map.over(blocks, over.count, self._note)
+        else:
+            answers = (part.map(rows) for rows in track(blocks, over.count, "reading blocks"))
+        for answer in answers:
+            yield np.asarray(answer, dtype=float)[None, :], None
+
+    def _matching(self, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """First and second of every couple, by the order of secret labels. Claim: couples"""
+        if self.relation != "replace" or self.person is not None:
+            raise AssertionError("couples are of records whose number is public")
+        order = np.argsort(secret_labels(rows), kind="stable")
+        return order[: rows // 2], order[rows // 2 : 2 * (rows // 2)]
+
+    def _block(self, whole: Rows, index: np.ndarray) -> Rows:
+        rows = whole.take(index)
+        rows.parts = None
+        return rows
+
+    def _note(self, outcomes: Outcomes) -> None:
+        self.outcomes = outcomes
+
+
+def _per_row(share: Any, rows: int) -> np.ndarray | None:
+    return None if share is None else np.broadcast_to(np.asarray(share), rows)
 
 
 def _people(table: Table, unit: Unit) -> tuple[np.ndarray, np.ndarray]:

@@ -237,17 +237,13 @@ class ReadyModel:
         if isinstance(feature, Category):
             if self.input == "codes":
                 return positions
-            codes = positions.astype(np.intp)
             if feature.numeric:
-                return np.asarray(feature.values)[codes]
+                return feature.values_at(positions)
             if self.input == "category frame":
-                return pd.Categorical.from_codes(codes, list(feature.values), ordered=feature.ordered)  # type: ignore[call-overload]
+                return pd.Categorical.from_codes(positions.astype(np.intp), list(feature.values), ordered=feature.ordered)  # type: ignore[call-overload]
             # Plain objects: encoders turn other kinds of text into these at every call.
-            return pd.Series(np.array(feature.values, dtype=object)[codes], dtype=object)
-        # By the declaration, not by the batch: one missing cell must not change the type of everybody's column.
-        if feature.integer and self.input not in ("array", "codes") and not math.isnan(float(feature.missing or 0.0)):
-            return positions.astype(np.int64)
-        return positions
+            return pd.Series(feature.values_at(positions), dtype=object)
+        return positions if self.input in ("array", "codes") else feature.values_at(positions)
 
     def with_column(self, inputs: Any, name: str, positions: np.ndarray) -> Any:
         """The same inputs with one column set; the original is left as it was."""

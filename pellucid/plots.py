@@ -89,6 +89,24 @@ def estimates(result: Any, ax: Any = None) -> Any:
     return ax
 
 
+def ranked(result: Any, ax: Any = None) -> Any:
+    """Bars in order, the largest on top, with error bars; shades change where a tier ends."""
+    ax = _axes(ax)
+    lower, upper = result.interval(0.95)
+    order, tiers = np.array(result.order), result._tier_of()
+    rows = np.arange(len(order))[::-1]
+    values = result.scores[order]
+    colours = [(INK, BAND)[tiers[result.names[i]] % 2] for i in order]
+    ax.barh(rows, values, 0.7, color=colours, alpha=0.85)
+    bars = [values - lower[order], upper[order] - values]
+    ax.errorbar(values, rows, xerr=bars, fmt="none", ecolor="0.35", capsize=2)
+    ax.set_yticks(rows, [name if len(name) <= 40 else name[:39] + "…" for name in (result.names[i] for i in order)])
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    _finish(ax, result, "", xlabel=result.ylabel + "; the shade changes where the order is sure")
+    ax.grid(axis="y", visible=False)
+    return ax
+
+
 def cluster(result: Any, ax: Any = None) -> Any:
     """Shares inside the cluster and elsewhere, side by side."""
     ax = _axes(ax)

@@ -1,6 +1,6 @@
 """What may be asked of data: sums of bounded contributions, several sums in one draw, and private choices.
 
-    Sum(map, bound, over=Records() | Pairs() | Blocks(l))
+    Sum(map, bound, over=Records() | Pairs() | Couples() | Blocks(l))
     Joint([sums])
     Choice(of=Sum, score=<reviewed scorer>, k=1)
 
@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .bounds import Ball, Bound, Box, Cells, CrossCells, Gram
+from .bounds import Ball, Ballots, Bound, Box, Cells, CrossCells, Gram
 from .cluster_scores import CandidateScore, CombinationScore
 from .errors import PlanError
 from .mechanisms import Norms
 from .schema import Relation
 from .scores import QuantileScore, Score
+from .shapley.bound import ShapleyVectors
+from .shapley.scores import ShapleyScore
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,31 @@ class Records:
 
 @dataclass(frozen=True)
 class Pairs:
-    """One contribution per record and its donor, the next record in a secret random order. Claim: pairs"""
+    """One contribution per record and its donor, the next record in a secret random order. Claim: pairs
+
+    With `repeats`, the average over that many orders: one unit moves it no further than it moves one of them.
+    """
+
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.repeats <= 1000:
+            raise PlanError(f"Pairs({self.repeats}): give 1 to 1000 repeats.")
+
+
+@dataclass(frozen=True)
+class Couples:
+    """One contribution per couple of a secret random matching of the records; of an odd number one stays alone. Claim: couples
+
+    One replaced record changes one couple, where it would change two pairs. Under add-remove one more record could rematch
+    everybody, so couples are refused there. With `repeats`, the average over that many matchings.
+    """
+
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.repeats <= 1000:
+            raise PlanError(f"Couples({self.repeats}): give 1 to 1000 repeats.")
 
 
 @dataclass(frozen=True)
@@ -43,16 +69,24 @@ class Blocks:
             raise PlanError(f"Blocks({self.count}): needs at least one block.")
 
 
-Over = Records | Pairs | Blocks
+Over = Records | Pairs | Couples | Blocks
 
 
 def changes(over: Over, relation: Relation) -> tuple[int, int]:
-    """How many contributions are (added, replaced) when one unit is added or replaced. Claims: pairs, blocks"""
+    """How many contributions are (added, replaced) when one unit is added or replaced. Claims: pairs, couples, blocks"""
     if isinstance(over, Blocks):
+        return (0, 1)
+    if isinstance(over, Couples):
+        if relation == "add-remove":
+            raise PlanError("couples need a public number of records: under add-remove use pairs.")
         return (0, 1)
     if isinstance(over, Pairs):
         return (1, 1) if relation == "add-remove" else (0, 2)
     return (1, 0) if relation == "add-remove" else (0, 1)
+
+
+BOUNDS: tuple[type[Bound], ...] = (Box, Cells, CrossCells, Ball, Ballots, Gram, ShapleyVectors)
+"""The sets a sum may be bounded by: each has its theorem in proofs/ and a test that attains it."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +100,12 @@ class Sum:
 
     def __post_init__(self) -> None:
         # Noise is scaled by what a bound says of itself, so only reviewed ones may speak.
-        if type(self.bound) not in (Box, Cells, CrossCells, Ball, Gram):
+        if type(self.bound) not in BOUNDS:
             raise PlanError(
-                f"{type(self.bound).__name__} is not one of the reviewed bounds Box, Cells, CrossCells, Ball and Gram."
+                f"{type(self.bound).__name__} is not one of the reviewed bounds {', '.join(b.__name__ for b in BOUNDS)}."
             )
+        if isinstance(self.bound, Ballots) and not isinstance(self.over, Blocks):
+            raise PlanError("votes are cast by blocks: a person with several rows has no part of a vote.")
 
     @property
     def size(self) -> int:
@@ -96,7 +132,7 @@ class Joint:
         return tuple(dict.fromkeys(c for s in self.sums for c in s.columns))
 
 
-REVIEWED: tuple[type[Score], ...] = (QuantileScore, CombinationScore, CandidateScore)
+REVIEWED: tuple[type[Score], ...] = (QuantileScore, CombinationScore, CandidateScore, ShapleyScore)
 """The scores a choice may use: each has its theorem in proofs/ and a test that attains it."""
 
 
@@ -113,14 +149,26 @@ class Choice:
             raise PlanError(
                 f"{type(self.score).__name__} is not a reviewed score; scores live in pellucid/scores.py and cluster_scores.py."
             )
-        if not self.score.fits(self.of.bound) or not isinstance(self.of.over, Records):
+        # Over pairs and couples only a quantile is settled: its span is per contribution, and a unit may touch two of them.
+        allowed = (Records, Pairs, Couples) if isinstance(self.score, QuantileScore) else (Records,)
+        if not self.score.fits(self.of.bound) or not isinstance(self.of.over, allowed):
             raise PlanError(
-                "a choice is made on a histogram over records: the span of its score assumes one contribution a unit."
+                "a choice is made on a histogram over records (for a quantile also over pairs or couples): the span of its score "
+                "is known for these alone."
             )
 
     @property
     def columns(self) -> tuple[str, ...]:
         return self.of.columns
+
+    def touched(self, relation: Relation) -> tuple[Relation, int]:
+        """(how a contribution changes, the weight of all that change) when one unit does: what a score is calibrated to.
+
+        Over pairs one contribution is replaced and one added or replaced, over couples one is replaced; an added one moves a
+        quantile's score no further than a replaced one. Claim: quantile-span
+        """
+        one = self.of.bound.added().linf
+        return (relation, one) if isinstance(self.of.over, Records) else ("replace", sum(changes(self.of.over, relation)) * one)
 
 
 def parts_of(query: Sum | Joint) -> tuple[Sum, ...]:

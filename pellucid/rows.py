@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from .model import Model
 from .schema import Columns, Schema
@@ -33,6 +34,12 @@ class Rows:
             if name in ready.features:
                 inputs = ready.with_column(inputs, name, np.broadcast_to(np.asarray(value, dtype=float), len(self)))
         return ready.predict(inputs)
+
+    def frame(self) -> pd.DataFrame:
+        """The records as a user knows them: declared columns in declared order, with declared values."""
+        return pd.DataFrame(
+            {name: self.schema[name].values_at(self.columns[name]) for name in self.schema if name in self.columns}, copy=False
+        )
 
     def take(self, index: np.ndarray) -> Rows:
         parts = None if self.parts is None else self.parts[index]

@@ -95,6 +95,10 @@ class Number:
     def label(self, position: float) -> Any:
         return int(position) if self.integer and math.isfinite(position) else float(position)
 
+    def values_at(self, positions: np.ndarray) -> np.ndarray:
+        """A column in the user's form. Its type follows the declaration: one missing cell must not change everybody's column."""
+        return positions.astype(np.int64) if self.integer and not math.isnan(self.missing or 0.0) else positions
+
     def position(self, value: Any) -> float:
         """The inner form of a value given by the user."""
         number = _finite("value", value)
@@ -172,6 +176,10 @@ class Category:
 
     def label(self, position: float) -> Any:
         return self.values[int(position)]
+
+    def values_at(self, positions: np.ndarray) -> np.ndarray:
+        """A column in the user's form: the declared values."""
+        return np.array(self.values, dtype=None if self.numeric else object)[positions.astype(np.intp)]
 
     def position(self, value: Any) -> int:
         try:

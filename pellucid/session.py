@@ -22,6 +22,7 @@ from .engine import Engine
 from .errors import DataError, PlanError
 from .explainers.base import Expected, Explainer, Stages
 from .explanation import Explanation, from_json
+from .isolation import Outcomes
 from .ledger import Account, Entry, Ledger, budget_units, charge_units, from_units
 from .mechanisms import Spend, is_private
 from .model import PROBES, BlackBox, PrivateTraining
@@ -249,6 +250,14 @@ class Session:
         )
         self._ledger.commit(reservation, explanation.to_json())
         return explanation
+
+    def owner_report(self) -> Outcomes | None:
+        """What became of the blocks of the last release that asked a function of blocks: answered, failed, too slow, too large.
+
+        Exact numbers, computed from records and not private: for whoever runs this process and may see the data. They are in
+        no result, certificate, ledger or error.
+        """
+        return self._engine.outcomes
 
     def _noise_is_private(self) -> bool:
         """Whether noise comes from the operating system; if not, the ledger remembers it before anything is released."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-for folder in (Path(__file__).parent, Path(__file__).parent / "contract", Path(__file__).parent / "sensitivity"):
-    sys.path.insert(0, str(folder))
+for folder in ("", "contract", "sensitivity", "shapley"):
+    sys.path.insert(0, str(Path(__file__).parent / folder))
 
 from people import make_people, risk  # noqa: E402
 from sources import Seeded, Silent  # noqa: E402

@@ -25,3 +25,8 @@ def risk(d):
     lab = np.nan_to_num(d["lab"].to_numpy(float), nan=1.0)
     score = 0.04 * (d["age"] - 50) + 0.05 * (d["bmi"] - 25) + 0.2 * lab + 0.3 * (d["sex"] == "M") + d["smoker"] * 0.8 + school
     return 1 / (1 + np.exp(-(score - 0.1 * d["children"])))
+
+
+def risk_without_smoker(d):
+    """The same without one column, which is then free to be a target."""
+    return risk(d.assign(smoker=False))

@@ -1,5 +1,6 @@
 """Bounds hold in exact integers for random, adversarial and hostile contributions; the stated norms are attained."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid import bounds
-from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
+from pellucid.bounds import UNITS, Ball, Ballots, Box, Cells, CrossCells, Gram
 from pellucid.errors import PlanError
 from pellucid.mechanisms import Norms
 
@@ -203,3 +204,57 @@ def test_cross_cells_compiled_and_plain_agree(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(bounds.fast, "counter", lambda: None)
             assert bound.totals((group, values)) == compiled
+
+
+def test_borda_constants_by_enumeration():
+    """Claim: borda-ballots. Every pair of orders of up to 8 items; one of them may be the identity."""
+    for items in range(2, 9):
+        bound = Ballots(items)
+        orders = np.array(list(itertools.permutations(range(items))))
+        change = orders - np.arange(items)
+        norms = bound.replaced()
+        assert np.abs(change).sum(axis=1).max() * UNITS == norms.l1 == items**2 // 2 * UNITS
+        assert int((change**2).sum(axis=1).max()) * UNITS**2 == norms.l2_squared
+        assert np.abs(change).max() * UNITS == norms.linf
+        if items <= 6:
+            points = np.array([bound.totals([order]) for order in orders], dtype=object)
+            assert {tuple(p) for p in points} == {
+                tuple((2 * order - items + 1) * (UNITS // 2)) for order in orders.astype(object)
+            }
+
+
+@given(
+    st.integers(2, 7).flatmap(
+        lambda m: st.lists(
+            st.lists(st.sampled_from([0.0, 1.0, 2.5, -1e308, math.inf, -math.inf, math.nan]), min_size=m, max_size=m),
+            min_size=2,
+            max_size=2,
+        )
+    )
+)
+def test_ballots_whatever_the_scores(votes):
+    """Claim: borda-ballots. Ties, infinities and NaN stay within the bounds, and points add up to zero."""
+    bound = Ballots(len(votes[0]))
+    one, other = (np.array(bound.totals([vote]), dtype=object) for vote in votes)
+    assert one.sum() == other.sum() == 0
+    norms = bound.replaced()
+    assert abs(one - other).sum() <= norms.l1 and ((one - other) ** 2).sum() <= norms.l2_squared
+    assert abs(one - other).max() <= norms.linf
+    assert bound.totals(votes) == [a + b for a, b in zip(one, other)]
+    if any(math.isnan(score) for score in votes[0]):
+        assert not one.any()
+
+
+def test_ties_share_their_points():
+    assert [v / UNITS for v in Ballots(4).totals([[3.0, 1.0, 1.0, 0.0]])] == [1.5, 0.0, 0.0, -1.5]
+    assert [v / UNITS for v in Ballots(4).totals([[2.0, 2.0, 2.0, 0.0]])] == [0.5, 0.5, 0.5, -1.5]
+
+
+def test_a_weight_enlarges_totals_and_norms_alike():
+    plain, heavy = Box(2, 0, 1, count=True), Box(2, 0, 1, count=True, weight=3)
+    values = [[0.0, 1.0], [0.25, 2.0]]
+    assert heavy.totals(values) == [3 * v for v in plain.totals(values)]
+    for one, three in ((plain.added(), heavy.added()), (plain.replaced(), heavy.replaced())):
+        assert three == one.times(3)
+    with pytest.raises(PlanError, match="weight"):
+        Box(1, 0, 1, weight=0)

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 import test_cluster_scores
 import test_combination
+import test_flow
 import test_individual
 import test_intervals
 import test_output_range
+import test_shapley_bound
+import test_shapley_estimators
 import test_solver
 from dp_accounting import pld
 from scipy import special, stats
@@ -22,7 +25,7 @@ import pellucid as pel
 from pellucid import accumulate, certificate, query
 from pellucid import engine as engine_module
 from pellucid.ask import Ask, Public
-from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
+from pellucid.bounds import UNITS, Ball, Ballots, Box, Cells, CrossCells, Gram
 from pellucid.engine import Engine
 from pellucid.explainers.accumulated_effects import ClippedSteps
 from pellucid.mechanisms import (
@@ -37,10 +40,15 @@ from pellucid.mechanisms import (
     source,
     to_replace,
 )
-from pellucid.query import Blocks, Choice, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.scores import QuantileScore
 from pellucid.sensitivity import IndividualFilter, IndividualLoss, intervals
 from pellucid.sensitivity.tape import Tape
+from pellucid.shapley import bound as shapley_bound
+from pellucid.shapley.bound import ShapleyVectors
+from pellucid.shapley.coalitions import Design
+from pellucid.shapley.radii import Radii
+from pellucid.shapley.scores import ShapleyScore
 
 ONE = pel.Schema({"v": pel.Number(0, 1)})
 
@@ -161,6 +169,13 @@ def test_pairs_is_attained():
     assert moved(before, after) == tuple_of(sensitivity(pairs, "replace"))
     without, inserted = totals([0.0, 0.0], pairs, "add-remove", [0, 2]), totals([0.0, 0.0, 1.0], pairs, "add-remove", [0, 2, 1])
     assert moved(without, inserted) == tuple_of(sensitivity(pairs, "add-remove"))
+
+
+def test_couples_is_attained():
+    """One record of a couple decides whether the two differ; a second couple stays as it is."""
+    couples = Sum(differs, Box(1, 0, 1), over=Couples(), columns=("v",))
+    before, after = (totals([0.0] * 3 + [v], couples, "replace", range(4)) for v in (0.0, 1.0))
+    assert moved(before, after) == tuple_of(sensitivity(couples, "replace"))
 
 
 def test_blocks_is_attained():
@@ -466,6 +481,15 @@ def halve_total(patch):
     patch.setattr(certificate, "_compose", lambda *group: tuple(None if v is None else v / 2 for v in original(*group)))
 
 
+def test_borda_ballots_is_attained():
+    """An order and its reversal are furthest apart in every norm at once; one of them alone is furthest from all tied."""
+    for items in (2, 3, 6, 9):
+        bound = Ballots(items)
+        one, other = (np.array(bound.totals([scores]), dtype=object) for scores in (range(items), range(items, 0, -1)))
+        for change, norms in ((one, bound.added()), (one - other, bound.replaced())):
+            assert (abs(change).sum(), (change**2).sum(), abs(change).max()) == tuple_of(norms)
+
+
 def test_cross_cells_is_attained():
     """One record is in one cell of every attribute; another one can be in another cell of every attribute."""
     bound = CrossCells(2, (3, 2))
@@ -502,6 +526,17 @@ def halve_price(patch):
     patch.setattr(IndividualFilter, "_price", lambda self, *args: original(self, *args) // 2)
 
 
+def halve_radii(patch):
+    halved = lambda original: lambda *args: Radii(*(v / 2 for v in vars(original(*args)).values()))  # noqa: E731
+    patch.setattr(shapley_bound, "shapley_radii", halved(shapley_bound.shapley_radii))
+    patch.setattr(Design, "radii", halved(Design.radii))
+
+
+def halve_shapley_span(patch):
+    original = ShapleyScore.span
+    patch.setattr(ShapleyScore, "span", lambda self, relation, units: original(self, relation, units) // 2)
+
+
 SABOTAGE = {
     "box-sum": (test_box_sum_is_attained, (), halve_norms(Box)),
     "cell-sum": (test_cell_sum_is_attained, (), halve_norms(Cells)),
@@ -509,6 +544,7 @@ SABOTAGE = {
     "gram-sum": (test_gram_sum_is_attained, (), halve_norms(Gram)),
     "person-average": (test_person_average_is_attained, (3,), halve_norms(Box)),
     "pairs": (test_pairs_is_attained, (), halve_changes),
+    "couples": (test_couples_is_attained, (), halve_changes),
     "blocks": (test_blocks_is_attained, (), halve_changes),
     "joint-sum": (test_joint_sum_is_attained, (), halve_beside),
     "group-rows": (test_group_rows_is_attained, ("replace",), forget_group),
@@ -522,6 +558,7 @@ SABOTAGE = {
     "relation-conversion": (test_relation_conversion_is_attained, (), halve_relation),
     "composition": (test_composition_is_attained, (), halve_total),
     "ale-ties": (test_ale_ties_is_attained, (), halve_norms(Cells)),
+    "borda-ballots": (test_borda_ballots_is_attained, (), halve_norms(Ballots)),
     "cross-cells": (test_cross_cells_is_attained, (), halve_norms(CrossCells)),
     "cluster-combination-span": (
         test_cluster_scores.test_cluster_combination_span_is_attained,
@@ -538,9 +575,14 @@ SABOTAGE = {
         (),
         test_combination.halve_combination_rate,
     ),
+    "enabling-set": (test_flow.test_enabling_set_is_attained, (), test_flow.forget_to_split),
     "interval-enclosure": (test_intervals.test_interval_enclosure_is_attained, (), halve_outward),
     "certified-supremum": (test_solver.test_certified_supremum_is_attained, (), halve_upper_ends),
     "output-range": (test_output_range.test_output_range_is_attained, (), test_output_range.halve_range),
+    "shapley-set": (test_shapley_bound.test_shapley_set_is_attained, (5,), halve_norms(ShapleyVectors)),
+    "shapley-radii": (test_shapley_bound.test_shapley_radii_is_attained, (5,), halve_radii),
+    "shapley-span": (test_shapley_bound.test_shapley_span_is_attained, (4, "replace"), halve_shapley_span),
+    "shapley-design": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
     "individual-loss": (test_individual.test_individual_loss_is_attained, (), halve_loss),
     "individual-filter": (test_individual.test_individual_filter_is_attained, (), halve_price),
 }

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from people import risk_without_smoker
 from test_claims_attained import SABOTAGE
 
 import pellucid as pel
@@ -118,8 +119,9 @@ def test_half_of_every_bound_would_be_refuted(name):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("unit", [None, pel.Unit("id", max_rows=2), pel.Unit(max_rows=2)])
-def test_claims_on_certificates_are_proved(delta, unit, schema, people, model):
+def test_claims_on_certificates_are_proved(delta, unit, schema, people):
     """Whatever a certificate rests on can be looked up, for every explainer, currency and unit."""
+    model = pel.Model(risk_without_smoker, output=(0, 1), features=list(schema)[:-1], trained_on="other data")
     data = people.iloc[:60].assign(id=[i // 2 for i in range(60)])
     for kind in (getattr(pel.explainers, name) for name in pel.explainers.__all__ if name != "Explainer"):
         session = pel.Session(data, schema, budget=pel.Budget(epsilon=4.0, delta=delta), unit=unit)

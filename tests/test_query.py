@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import pellucid as pel
 from pellucid import engine as engine_module
-from pellucid.bounds import UNITS, Box, Cells
+from pellucid.bounds import UNITS, Ballots, Box, Cells
 from pellucid.engine import Engine
 from pellucid.mechanisms import Norms
-from pellucid.query import Blocks, Choice, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.scores import QuantileScore
 
 SCHEMA = pel.Schema({"v": pel.Number(0, 1)})
@@ -94,6 +94,101 @@ def test_a_balanced_shuffle_would_be_wrong_under_add_remove():
         assert abs(ours[1] - ours[0]) <= claimed
 
 
+@given(
+    values=VALUES, new=st.sampled_from([0.0, 1.0]), seed=st.integers(0, 10**6), repeats=st.integers(2, 5), adding=st.booleans()
+)
+def test_repeats_move_no_further_than_one_pairing(values, new, seed, repeats, adding):
+    """Claim: pairs. The average over several secret orders has the sensitivity of one."""
+    relation = "add-remove" if adding else "replace"
+    changed = [*values, new] if adding else [new, *values[1:]]
+    asked = Sum(differs, Box(1, 0, 1), over=Pairs(repeats), columns=("v",))
+    once = sensitivity(query(Pairs()), relation)
+    assert sensitivity(asked, relation) == once
+    told = []
+    for table in (values, changed):
+        rng = np.random.default_rng(seed)
+        with pytest.MonkeyPatch.context() as patch:
+            # A fresh order at every turn, and the same one for the same record in both tables.
+            patch.setattr(engine_module, "secret_labels", lambda n, rng=rng: rng.integers(0, 2**60, 64)[:n].astype(np.uint64))
+            told.append(Engine({"v": np.array(table)}, SCHEMA, relation, pel.Unit()).totals(asked)[0])
+    assert abs(told[1] - told[0]) <= once.linf
+
+
+def test_a_repeated_pairing_is_an_average():
+    values = np.random.default_rng(0).random(50)
+    asked = [Sum(differs, Box(1, 0, 1), over=Pairs(r), columns=("v",)) for r in (1, 40)]
+    single = [Engine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(asked[0])[0] / UNITS for _ in range(200)]
+    many = Engine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(asked[1])[0] / UNITS
+    assert abs(many - np.mean(single)) < 4 * np.std(single) * (1 / 40 + 1 / 200) ** 0.5
+
+
+def cell_of_difference(rows, donors):
+    return np.minimum((np.abs(rows["v"] - donors["v"]) * 4).astype(int), 3)[:, None], None, None
+
+
+@given(values=VALUES, new=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 10**6), adding=st.booleans())
+def test_a_quantile_over_pairs(values, new, seed, adding):
+    """Claim: quantile-span. One unit touches two pairs, and a quantile of pairs is calibrated to both."""
+    relation = "add-remove" if adding else "replace"
+    choice = Choice(Sum(cell_of_difference, Cells(4), over=Pairs(), columns=("v",)), QuantileScore(Fraction(3, 4)))
+    changed = [*values, new] if adding else [new, *values[1:]]
+    labels = np.random.default_rng(seed).permutation(len(values) + 1)
+    before, after = (choice.score.of(run(v, choice.of, relation, labels)) for v in (values, changed))
+    how, units = choice.touched(relation)
+    change = [b - a for a, b in zip(before, after)]
+    assert max(change) - min(change) <= choice.score.span(how, units)
+    assert max(map(abs, change)) <= choice.score.largest(how, units)
+
+
+def test_a_quantile_over_pairs_needs_twice_the_weight():
+    """Replaced between two others, a record moves both its own pair and its receiver's across the quantile."""
+    choice = Choice(Sum(cell_of_difference, Cells(4), over=Pairs(), columns=("v",)), QuantileScore(Fraction(1, 2)))
+    before, after = (choice.score.of(run([0.0] * 5 + [v], choice.of, "replace", range(6))) for v in (0.0, 1.0))
+    one = QuantileScore(Fraction(1, 2)).largest("replace", UNITS)
+    assert max(abs(b - a) for a, b in zip(before, after)) == 2 * one == choice.score.largest(*choice.touched("replace"))
+
+
+@given(values=VALUES, new=st.sampled_from([0.0, 1.0]), seed=st.integers(0, 10**6), place=st.integers(0, 8))
+def test_replacing_a_record_of_a_couple(values, new, seed, place):
+    """Claim: couples"""
+    asked = Sum(differs, Box(1, 0, 1), over=Couples(), columns=("v",))
+    labels = np.random.default_rng(seed).permutation(len(values))
+    changed = list(values)
+    changed[place % len(values)] = new
+    before, after = (run(v, asked, "replace", labels) for v in (values, changed))
+    assert abs(after[0] - before[0]) <= sensitivity(asked, "replace").linf == 2 * UNITS
+
+
+def test_everybody_is_in_one_couple_but_the_odd_one():
+    seen = []
+
+    def look(first, second):
+        seen.append((first["v"], second["v"]))
+        return np.zeros((len(first["v"]), 1))
+
+    values = np.arange(7) / 10
+    Engine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(Sum(look, Box(1, 0, 1), over=Couples(), columns=("v",)))
+    both = np.concatenate(seen[0])
+    assert len(both) == 6 == len(set(both)) and set(both) <= set(values)
+
+
+def test_couples_are_refused_under_add_remove():
+    asked = Sum(differs, Box(1, 0, 1), over=Couples(), columns=("v",))
+    with pytest.raises(pel.PlanError, match="add-remove"):
+        sensitivity(asked, "add-remove")
+    for engine in (
+        Engine({"v": np.zeros(4)}, SCHEMA, "add-remove", pel.Unit()),
+        Engine({"v": np.zeros(4), "id": [0, 0, 1, 1]}, SCHEMA, "replace", pel.Unit("id", max_rows=2)),
+    ):
+        with pytest.raises(pel.ReleaseFailed):
+            engine.totals(asked)
+
+
+def test_votes_are_cast_by_blocks():
+    with pytest.raises(pel.PlanError, match="blocks"):
+        Sum(own, Ballots(2), columns=("v",))
+
+
 def test_joint_norms_of_permutation_importance():
     """L1 (2d + 1)·R, L2 √(4d + 1)·R for a base error over records and d permuted errors over pairs (replace)."""
     d = 5
@@ -155,6 +250,6 @@ def test_only_reviewed_bounds_and_scores_are_asked():
         Sum(own, Lie(1, 0, 1))
     with pytest.raises(pel.PlanError, match="reviewed score"):
         Choice(Sum(own, Cells(3)), Guess(Fraction(1, 2)))
-    for of in (Sum(differs, Cells(3), over=Pairs()), Sum(own, Box(1, 0, 1)), Sum(own, Cells(3, value=1.0))):
+    for of in (Sum(differs, Cells(3), over=Blocks(2)), Sum(own, Box(1, 0, 1)), Sum(own, Cells(3, value=1.0))):
         with pytest.raises(pel.PlanError, match="histogram over records"):
             Choice(of, QuantileScore(Fraction(1, 2)))

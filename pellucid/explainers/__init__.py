@@ -6,7 +6,10 @@ from .base import Explainer
 from .cluster_histograms import ClusterHistograms
 from .distribution import Distribution
 from .partial_dependence import PartialDependence
+from .permutation_importance import PermutationImportance
 from .private_kmeans import PrivateKMeans
+from .private_plot import PrivatePlot
+from .private_ranking import PrivateRanking
 from .statistic import Statistic
 
 __all__ = [
@@ -16,6 +19,9 @@ __all__ = [
     "Distribution",
     "Explainer",
     "PartialDependence",
+    "PermutationImportance",
     "PrivateKMeans",
+    "PrivatePlot",
+    "PrivateRanking",
     "Statistic",
 ]

@@ -23,6 +23,7 @@ from ..results import EffectCurve
 from ..rows import Rows
 from ..schema import Category, Number, Schema
 from ..scores import QuantileScore
+from ..sensitivity import Flow
 from .base import AlongFeatures, Expected, Explainer, Stages, whole_number
 
 CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
@@ -233,6 +234,22 @@ class AccumulatedEffects(AlongFeatures):
             place=place.astype(float),
             share=share,
             categorical=isinstance(feature, Category),
+        )
+
+    def flow(self) -> Flow:
+        clips = tuple(f"clip {name}" for name in self.features)
+        flow = (
+            Flow("accumulated effects")
+            .input("records")
+            .public("grid", "candidate borders, from the schema")
+            .public("model", "treated as public")
+            .stage("places", "records", "grid", needs="a histogram per feature: one record is in one cell of each")
+        )
+        for clip in clips:
+            flow = flow.stage(clip, "records", "grid", "model", "places", needs="the span of a quantile score of step sizes")
+        steps = ("records", "grid", "model", "places", *clips)
+        return flow.stage("steps", *steps, needs="differences of a record, together at most the clip of their feature").output(
+            "explanation", "grid", "places", *clips, "steps", needs="intervals, division by noisy counts, accumulation, centring"
         )
 
     def expected(self, public: Public) -> Expected:

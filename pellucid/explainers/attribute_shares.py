@@ -18,7 +18,7 @@ from ..query import Sum
 from ..results import Counts
 from ..rows import Rows
 from ..schema import Schema
-from ..sensitivity import numeric_features, partial
+from ..sensitivity import Flow, numeric_features, partial
 from .base import Expected, Explainer, Stages
 from .statistic import OfFormula, formula_columns
 
@@ -82,6 +82,15 @@ class AttributeShares(OfFormula):
             counts=counts,
             law=answer.law.times(1 / UNITS),
             categorical=True,
+        )
+
+    def flow(self) -> Flow:
+        return (
+            Flow("attribute shares")
+            .input("records")
+            .public("formula")
+            .stage("votes", "records", "formula", needs="a histogram: one record votes for one attribute")
+            .output("explanation", "formula", "votes")
         )
 
     def expected(self, public: Public) -> Expected:

@@ -21,6 +21,7 @@ from ..explanation import Explanation
 from ..model import BlackBox, Model
 from ..results import Several
 from ..schema import Schema, did_you_mean
+from ..sensitivity import Flow
 
 Stages = Mapping[str, Fraction]
 
@@ -69,6 +70,10 @@ class Explainer(ABC):
     @abstractmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         """Instances the contract suite tries on a schema with every kind of feature."""
+
+    def flow(self) -> Flow | None:
+        """What reads what, from the records to the explanation; the stages that are charged must be an enabling set of it."""
+        return None
 
     def assumptions(self) -> tuple[str, ...]:
         """What this explainer's guarantee rests on beyond the session's own list."""

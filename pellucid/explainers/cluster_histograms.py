@@ -23,6 +23,7 @@ from ..model import BlackBox, Model
 from ..query import Choice, Joint, Sum
 from ..rows import Rows
 from ..schema import Category, Number, Schema, did_you_mean
+from ..sensitivity import Flow
 from .base import Expected, Explainer, Stages, whole_number
 
 WEIGHTS = ("interest", "sufficiency", "diversity")
@@ -301,6 +302,24 @@ class ClusterHistograms(Explainer):
         order = {f"{c}.{j}": None for c in range(len(inside)) for j in range(self.per_cluster)}
         return ClusterExplanation(
             clusters=self.groups.clusters, per_cluster=self.per_cluster, parts={key: parts[key] for key in order}
+        )
+
+    def flow(self) -> Flow:
+        flow = (
+            Flow("cluster histograms")
+            .input("records")
+            .public("bins", "from the schema")
+            .public("clustering", "treated as public, with declared labels")
+        )
+        earlier: tuple[str, ...] = ()
+        if self.method == "two-stage":
+            flow = flow.stage("candidates", "records", "bins", "clustering", needs="the span of the scores of one attribute")
+            earlier = ("candidates",)
+        return (
+            flow.stage("choice", "records", "bins", "clustering", *earlier, needs="the span of the score of a combination")
+            .stage("inside", "records", "bins", "clustering", "choice", needs="one record is in one cell of its own cluster")
+            .stage("whole", "records", "bins", "choice", needs="one record is in one cell of each chosen attribute")
+            .output("explanation", "bins", "choice", "inside", "whole", needs="consistent histograms inside and elsewhere")
         )
 
     def expected(self, public: Public) -> Expected:

@@ -20,6 +20,7 @@ from ..query import Joint, Sum
 from ..results import Counts, Several
 from ..rows import Rows
 from ..schema import Category, Schema
+from ..sensitivity import Flow
 from .base import Expected, Explainer, Stages, feature_list, whole_number
 
 
@@ -107,6 +108,15 @@ class Distribution(Explainer):
                 categorical=isinstance(ask.public.schema[name], Category),
             )
         return results[self.features[0]] if isinstance(self.feature, str) else Several(curves=results)
+
+    def flow(self) -> Flow:
+        return (
+            Flow("distribution")
+            .input("records")
+            .public("bins", "from the schema")
+            .stage("counts", "records", "bins", needs="one record is in one bin of each feature")
+            .output("explanation", "bins", "counts")
+        )
 
     def expected(self, public: Public) -> Expected:
         law = public.mechanism(self.query(public)).law.times(1 / UNITS)

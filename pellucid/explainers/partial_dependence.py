@@ -19,6 +19,7 @@ from ..query import Sum
 from ..results import Curve
 from ..rows import Rows
 from ..schema import Category, Schema
+from ..sensitivity import Flow
 from ..smoothing import running_mean
 from .base import AlongFeatures, Expected, Explainer, Stages, whole_number
 
@@ -116,6 +117,16 @@ class PartialDependence(AlongFeatures):
                 smoothed=bool(self.smooth) and not categorical,
             )
         return self.joined(curves)
+
+    def flow(self) -> Flow:
+        return (
+            Flow("partial dependence")
+            .input("records")
+            .public("grid", "values of the feature, from the schema")
+            .public("model", "treated as public")
+            .stage("curve", "records", "grid", "model", needs="answers in the declared range, beside a count under add-remove")
+            .output("explanation", "grid", "curve", needs="divide, label")
+        )
 
     def expected(self, public: Public) -> Expected:
         query = self.query(public)

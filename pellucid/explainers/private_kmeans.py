@@ -20,6 +20,7 @@ from ..model import Model
 from ..query import Joint, Sum
 from ..rows import Rows
 from ..schema import Category, Number, Schema
+from ..sensitivity import Flow
 from .base import Expected, Explainer, Stages, feature_list, whole_number
 
 CLOUD = 2048
@@ -279,6 +280,25 @@ class PrivateKMeans(Explainer):
             floor=totals.floor,
             law=totals.law,
         )
+
+    def flow(self) -> Flow:
+        flow = Flow("private k-means").input("records").public("start", "records drawn from the schema and their centres")
+        last: tuple[str, ...] = ("start",)
+        if self.start == "grid":
+            flow = (
+                flow.public("cells", "of a grid over the declared ranges")
+                .stage("grid", "records", "cells", needs="a histogram: one record is in one cell")
+                .stage("centres 0", "start", "cells", "grid", needs="k-means of the noisy histogram")
+            )
+            last = ("centres 0", "start")
+        divided = "noisy sums divided by noisy counts"
+        for i in range(1, int(self.iterations or 1) + 1):
+            turn = f"iteration {i}"
+            flow = flow.stage(turn, "records", last[0], needs="features in their declared ranges, beside counts per cluster")
+            if i < int(self.iterations or 1):
+                flow = flow.stage(f"centres {i}", turn, *last, needs=divided)
+                last = (f"centres {i}", "start")
+        return flow.output("explanation", turn, *last, needs=divided)
 
     def expected(self, public: Public) -> Expected:
         """Errors in the last iteration, for clusters of equal size half-way between the middle and the border of a range."""

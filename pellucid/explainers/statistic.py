@@ -18,7 +18,7 @@ from ..query import Sum
 from ..results import Estimates
 from ..rows import Rows
 from ..schema import Category, Number, Schema
-from ..sensitivity import named_formula, numeric_features, partial
+from ..sensitivity import Flow, named_formula, numeric_features, partial
 from .base import Expected, Explainer, Stages
 
 if TYPE_CHECKING:
@@ -162,6 +162,15 @@ class Statistic(OfFormula):
             law=answer.law.times(1 / UNITS),
             count=count,
             noisy_count=noisy,
+        )
+
+    def flow(self) -> Flow:
+        return (
+            Flow("statistic")
+            .input("records")
+            .public("formula", "its range is certified over the schema")
+            .stage("statistic", "records", "formula", needs="outputs in the certified range, beside a count under add-remove")
+            .output("explanation", "formula", "statistic", needs="divide, move, scale")
         )
 
     def expected(self, public: Public) -> Expected:

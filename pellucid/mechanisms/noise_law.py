@@ -74,10 +74,23 @@ class NoiseLaw:
 
     def pairs(self, count: int, seed: int = 0) -> np.ndarray:
         """Copies of two of the coordinates: enough for the error of a ratio, whatever the number of coordinates."""
+        return self.some(2, count, seed)
+
+    def some(self, coordinates: int, count: int, seed: int = 0) -> np.ndarray:
+        """Copies of a few of the coordinates."""
         if self.kind != "k-norm":
-            return NoiseLaw(self.kind, self.scale, 2).draws(count, seed)
+            return NoiseLaw(self.kind, self.scale, coordinates).draws(count, seed)
         rng = np.random.default_rng(seed)
-        return rng.gamma(self.size + 1, self.scale, (count, 1)) * rng.uniform(-1, 1, (count, 2))
+        return rng.gamma(self.size + 1, self.scale, (count, 1)) * rng.uniform(-1, 1, (count, coordinates))
+
+    def spread(self, coordinates: int, level: float = 0.95) -> float:
+        """Among so many coordinates no two differ by more than this through noise, with probability `level`.
+
+        So whatever is further apart is in the right order, all at once: where such a gap cuts a ranking, a tier ends.
+        """
+        if not 0 < level < 1:
+            raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
+        return self.scale * _unit_spread(self.kind, self.size, coordinates, level) if coordinates > 1 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "scale": self.scale, "size": self.size}
@@ -98,6 +111,12 @@ def _cube_quantile(size: int, level: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if beyond(middle) > 0 else (low, middle)
     return high
+
+
+@functools.lru_cache(maxsize=256)
+def _unit_spread(kind: NoiseKind, size: int, coordinates: int, level: float) -> float:
+    count = max(2_000, min(100_000, 10_000_000 // coordinates))
+    return float(np.quantile(np.ptp(NoiseLaw(kind, 1.0, size).some(coordinates, count), axis=1), level))
 
 
 @functools.lru_cache(maxsize=256)

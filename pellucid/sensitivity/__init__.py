@@ -3,6 +3,7 @@
     supremum(formula, box)               certified supremum over public ranges, with a gap
     partial(formula, box)                metric, add-remove and replace sensitivities; which attribute drives them, and where
     output_range(model, schema)          certified [min, max] of a fitted model over the declared domain
+    Flow                                 the data flow of an explainer: every minimal set of stages whose noise makes it private
     individual_loss, IndividualFilter    one person's Rényi loss, and a filter that keeps everybody below a limit
 
 Formulas need the `symbolic` extra (SymPy and python-flint), which is imported when a formula is first read.
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PlanError
 from ..schema import Category, Feature, Schema
+from .flow import EnablingSet, Flow, Need
+from .flow.graph import Vertex
 from .individual import IndividualFilter, IndividualLoss, individual_loss
 from .output_range import OutputRange, output_range
 
@@ -25,9 +28,13 @@ if TYPE_CHECKING:
     from .solver import Supremum
 
 __all__ = [
+    "EnablingSet",
+    "Flow",
     "IndividualFilter",
     "IndividualLoss",
+    "Need",
     "OutputRange",
+    "Vertex",
     "individual_loss",
     "output_range",
     "partial",

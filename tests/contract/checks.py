@@ -9,11 +9,12 @@ import numpy as np
 from sources import Seeded
 
 import pellucid as pel
+from pellucid import engine as engine_module
 from pellucid.ask import Ask, Public
 from pellucid.cluster_scores import CandidateScore, CombinationScore
 from pellucid.engine import Engine
 from pellucid.mechanisms import Spend, source
-from pellucid.query import Choice, Joint, parts_of
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, parts_of
 from pellucid.schema import Unit
 
 RELATIONS = ("replace", "add-remove")
@@ -60,20 +61,37 @@ def record(explainer, data, schema, relation="replace", currency="epsilon", seed
     return door
 
 
+@contextlib.contextmanager
+def coupled_labels():
+    """Secret labels by position and turn: what is common to two tables gets the same ones, as the proofs couple them."""
+    turn = iter(range(10**6))
+    before = engine_module.secret_labels
+    engine_module.secret_labels = lambda count: np.random.default_rng(next(turn)).permutation(10_000)[:count].astype(np.uint64)
+    try:
+        yield
+    finally:
+        engine_module.secret_labels = before
+
+
+def coupled_totals(engine, query):
+    with coupled_labels():
+        return engine.totals(query)
+
+
 def check_neighbours(explainer, data, neighbour, schema, relation):
     """Neighbours never move a total, or the scores of a choice, further than the calibration was told."""
     door = record(explainer, data, schema, relation)
     other = Engine(neighbour, schema, relation, Unit())
     for _, query in door.asked:
         if isinstance(query, Choice):
-            check_scores(query, door._engine.totals(query.of), other.totals(query.of), relation)
+            check_scores(query, coupled_totals(door._engine, query.of), coupled_totals(other, query.of), relation)
         else:
-            assert_within(door.public.mechanism(query), door._engine.totals(query), other.totals(query))
+            assert_within(door.public.mechanism(query), coupled_totals(door._engine, query), coupled_totals(other, query))
 
 
 def check_scores(query, before, after, relation):
     """The change of the scores between neighbours spans no more than the calibration was told."""
-    score, units = query.score, query.of.bound.added().linf
+    score, (relation, units) = query.score, query.touched(relation)
     if isinstance(score, CombinationScore):
         old, new = score.tables(before), score.tables(after)
         rng = np.random.default_rng(0)
@@ -110,12 +128,16 @@ def check_inflated(explainer, data, neighbour, schema, relation):
     for _, query in door.asked:
         query = query.of if isinstance(query, Choice) else query
         inflated = Joint([dataclasses.replace(part, map=Inflated(part.map)) for part in parts_of(query)])
-        assert_within(door.public.mechanism(inflated), door._engine.totals(inflated), other.totals(inflated))
+        assert_within(door.public.mechanism(inflated), coupled_totals(door._engine, inflated), coupled_totals(other, inflated))
 
 
 @dataclass
 class Inflated:
     map: object
+
+    def __post_init__(self):
+        if hasattr(self.map, "over"):
+            self.over = lambda *blocks: (1000 * answer for answer in self.map.over(*blocks))
 
     def __call__(self, *rows):
         value = self.map(*rows)
@@ -162,8 +184,12 @@ def expected_std(query, relation, spend):
     """Noise scales from the textbook, written down independently of the package's own calibration."""
     l1 = l2 = linf = 0.0
     for part in parts_of(query):
-        norms = part.bound.added() if relation == "add-remove" else part.bound.replaced()
-        l1, l2, linf = l1 + norms.l1, l2 + norms.l2_squared, max(linf, norms.linf)
+        added, replaced = part.bound.added(), part.bound.replaced()
+        norms = replaced if relation == "replace" or isinstance(part.over, Blocks | Couples) else added
+        factor = 1.0
+        if isinstance(part.over, Pairs):  # the record's own term, and the one of whoever received from it
+            norms, factor = (replaced, 2.0) if relation == "replace" else (added, 3.0)
+        l1, l2, linf = l1 + factor * norms.l1, l2 + factor**2 * norms.l2_squared, max(linf, factor * norms.linf)
     amount, m = float(spend.amount), query.size
     if spend.currency == "rho":
         return (l2 / (2 * amount)) ** 0.5

@@ -1,0 +1,164 @@
+"""Any function of records, asked of blocks: what a user's function may answer, and how many blocks to ask.
+
+`function(rows)` gets a DataFrame with the declared columns and values. For a plot it answers with heights at the public x,
+with a pair (places, heights), or with a mapping from places to heights; for a ranking with one score per item, a mapping
+from items to scores, or a list of items, the first one best.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+
+from .errors import ModelError, PlanError
+from .isolation import Isolated, Limits, Outcomes
+from .rows import Rows
+from .schema import Schema
+
+SMALLEST_BLOCK = 25
+"""Records a block should have: the wrapper does not know the function, and many need a few to work with."""
+
+TRIALS = 3
+
+
+@dataclass(frozen=True)
+class OnGrid:
+    """Turns the answer to a plot into heights at the public places. Runs beside the function, in the block's own process.
+
+    A place the block says nothing about takes the mean of the heights it does give: a category nobody in the block has.
+    """
+
+    x: tuple[Any, ...]
+    categorical: bool
+
+    def __call__(self, answer: Any) -> np.ndarray:
+        if isinstance(answer, Mapping | pd.Series):
+            answer = (list(answer.keys()), list(answer.values()) if isinstance(answer, Mapping) else answer.to_numpy())
+        if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) == 1:
+            heights = self._from_points(*answer)
+        else:
+            heights = np.asarray(answer, dtype=float).ravel()
+            if len(heights) != len(self.x):
+                raise ValueError(
+                    f"{len(heights)} heights were given for {len(self.x)} places; give one for each, or (places, heights)"
+                )
+        known = heights[np.isfinite(heights)]
+        if not len(known):
+            raise ValueError("no height is a number")
+        return np.where(np.isfinite(heights), heights, known.mean())
+
+    def _from_points(self, places: Any, heights: Any) -> np.ndarray:
+        heights = np.asarray(heights, dtype=float).ravel()
+        if len(places) != len(heights):
+            raise ValueError(f"{len(places)} places and {len(heights)} heights were given")
+        if self.categorical:
+            found = {getattr(place, "item", lambda place=place: place)(): height for place, height in zip(places, heights)}
+            return np.array([found.get(place, math.nan) for place in self.x])
+        # Points at the same place are averaged, so that a scatter of points becomes a line.
+        at, owner = np.unique(np.asarray(places, dtype=float), return_inverse=True)
+        usable = np.isfinite(heights)
+        counts = np.bincount(owner[usable], minlength=len(at))
+        means = np.bincount(owner[usable], heights[usable], len(at)) / np.maximum(counts, 1)
+        kept = (counts > 0) & np.isfinite(at)
+        if not kept.any():
+            raise ValueError("no place has a height")
+        return np.interp(np.asarray(self.x, dtype=float), at[kept], means[kept])
+
+
+@dataclass(frozen=True)
+class OnItems:
+    """Turns the answer to a ranking into one score per item, larger is better."""
+
+    items: tuple[str, ...]
+
+    def __call__(self, answer: Any) -> np.ndarray:
+        if isinstance(answer, Mapping | pd.Series):
+            given = dict(answer)
+            missing = [item for item in self.items if item not in given]
+            if missing:
+                raise ValueError(f"no score was given for {missing[0]!r}")
+            answer = [given[item] for item in self.items]
+        listed = list(answer)
+        if listed and all(isinstance(entry, str) for entry in listed):
+            unknown = [entry for entry in listed if entry not in self.items]
+            if unknown:
+                raise ValueError(f"the ranking names {unknown[0]!r}, which is no item")
+            if len(set(listed)) < len(listed):
+                raise ValueError("the ranking names an item twice")
+            # What is not named shares the last place.
+            return np.array([len(listed) - listed.index(item) if item in listed else 0 for item in self.items], dtype=float)
+        scores = np.asarray(answer, dtype=float).ravel()
+        if len(scores) != len(self.items):
+            raise ValueError(f"{len(scores)} scores were given for {len(self.items)} items")
+        if np.isnan(scores).any():
+            raise ValueError("a score is not a number")
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFunction:
+    """A user's function as the map of a sum over blocks. A block without an answer counts as the default."""
+
+    function: Callable[[pd.DataFrame], Any]
+    adapt: OnGrid | OnItems
+    default: tuple[float, ...]
+    limits: Limits
+
+    def isolated(self) -> Isolated:
+        return Isolated(self.function, len(self.default), self.limits, self.adapt)
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        return next(self.over([rows], 1, lambda _: None))
+
+    def over(self, blocks: Iterable[Rows], total: int, note: Callable[[Outcomes], None]) -> Iterator[np.ndarray]:
+        """One answer per block, in order. What became of the blocks is noted for the owner, and for nobody else."""
+        work, default = self.isolated(), np.array(self.default)
+        for answer in work.over((rows.frame() for rows in blocks), total):
+            yield np.where(np.isnan(answer), default, answer)
+        note(work.outcomes)
+
+    def try_on_public_records(self, schema: Schema, columns: tuple[str, ...], size: int) -> None:
+        """Refuse a function that fails on records drawn from the schema, before anything is charged."""
+        frames = []
+        for seed in range(TRIALS):
+            drawn = schema.sample(size, seed)
+            frames.append(Rows(schema, {name: drawn[name] for name in columns}).frame())
+        reasons = self.isolated().trial(frames)
+        if all(reasons):
+            raise ModelError(
+                f"the function {name_of(self.function)} was refused on public records drawn from the schema: {reasons[0]} "
+                "Nothing was charged."
+            )
+
+
+def name_of(function: Any) -> str:
+    """What to call a function on a certificate."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def digest_of(function: Any) -> str:
+    """Tells two functions apart when a request is replayed."""
+    try:
+        content = cloudpickle.dumps(function)
+    except Exception:
+        raise PlanError(
+            f"the function {name_of(function)} cannot be sent to another process; create what cannot be copied (open files, "
+            "connections, locks) inside the function."
+        ) from None
+    return hashlib.sha256(content).hexdigest()
+
+
+def default_blocks(rows: int, outputs: int, epsilon: float) -> int:
+    """How many blocks to ask, from public numbers alone: as many as noise calls for, but with enough records in each.
+
+    More blocks mean less noise, smaller blocks mean answers that are less like the answer on everybody.
+    """
+    wanted = math.ceil(50 * math.sqrt((outputs + 1) * (outputs + 2) / 3) / max(epsilon, 1e-9))
+    return int(np.clip(wanted, 1, max(1, rows // SMALLEST_BLOCK)))

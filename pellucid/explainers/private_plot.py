@@ -1,0 +1,265 @@
+"""Any plot of any explainer, made private: blocks of people, one plot each, their noisy mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..ask import Ask, Public
+from ..blocks import BlockFunction, OnGrid, default_blocks, digest_of, name_of
+from ..bounds import UNITS, Box
+from ..errors import PlanError
+from ..explanation import Explanation
+from ..grids import curve_points
+from ..isolation import ASSUMPTIONS, Limits
+from ..model import BlackBox, Model
+from ..query import Blocks, Sum
+from ..results import Curve
+from ..schema import Category, Schema, did_you_mean
+from ..sensitivity import Flow
+from .base import Expected, Explainer, Stages, whole_number
+
+
+@dataclass(frozen=True)
+class OnBlocks(Explainer):
+    """Base of explainers that ask a user's function of blocks of records."""
+
+    function: Callable[..., Any]
+
+    @property
+    def models(self) -> tuple[BlackBox, ...]:
+        return tuple(self.uses)  # type: ignore[attr-defined]
+
+    def _check_function(self) -> None:
+        if not callable(self.function):
+            raise PlanError(f"{type(self.function).__name__} cannot be called; give a function of a DataFrame of records.")
+        whole_number("blocks", self.blocks, 1, 1_000_000)  # type: ignore[attr-defined]
+        uses = self.uses if isinstance(self.uses, Sequence) else (self.uses,)  # type: ignore[attr-defined]
+        if not all(isinstance(model, BlackBox) for model in uses):
+            raise PlanError("uses= lists models: wrap an estimator, pel.Model(estimator, trained_on=…).")
+        object.__setattr__(self, "uses", tuple(uses))
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(schema)
+
+    def block_count(self, public: Public, outputs: int) -> int:
+        return self.blocks or default_blocks(public.rows_or_default, outputs, public.epsilon_like)  # type: ignore[attr-defined]
+
+    def tried(self, map: BlockFunction, public: Public, blocks: int) -> BlockFunction:
+        """The map, after the function passed its trial on public records; the trial is kept for the schema."""
+        if self.__dict__.get("_tried") is not public.schema:
+            size = int(np.clip(public.rows_or_default // blocks, 10, 1000))
+            map.try_on_public_records(public.schema, self.columns(public.schema), size)
+            object.__setattr__(self, "_tried", public.schema)
+        return map
+
+    @property
+    def _digest(self) -> str:
+        kept = self.__dict__.get("_digest_kept")
+        if kept is None:
+            kept = digest_of(self.function)
+            object.__setattr__(self, "_digest_kept", kept)
+        return kept
+
+    def assumptions(self) -> tuple[str, ...]:
+        return ASSUMPTIONS
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_tried", "_digest_kept")}
+
+
+@dataclass(frozen=True)
+class PrivatePlot(OnBlocks):
+    """Any line or bar plot that a function makes of records, released without knowing how the function works.
+
+    Released: the mean over blocks of people of what `function(rows)` gives at the public places `x`. `rows` is a DataFrame with
+    the declared columns; the function answers with one height per place, with (places, heights), which are interpolated to
+    `x`, or with a mapping. Heights are clipped to `output`. `x` lists the places (numbers, or categories), or names a column,
+    whose public grid is used. More `blocks` mean less noise but smaller blocks; the default follows from the number of
+    records, the number of places and the spend. The error bars cover the noise, not that a block is smaller than the table.
+
+    The function runs in processes of its own, one per block: it may fail, print, or take too long (`limits`), and then its
+    block counts as `default` (the middle of `output`). It is tried on public records first. `uses` lists the models it
+    relies on, for the certificate.
+
+    Claim: blocks, on box-sum.
+    Paper: "Tailoring differential privacy to any explainer" (generic DP plots); here for both neighbour relations and with
+    the noise of smallest error.
+
+    >>> import pellucid as pel
+    >>> schema = pel.Schema({"age": pel.Number(0, 100)})
+    >>> session = pel.Session({"age": list(range(100)) * 50}, schema, budget=pel.Budget(epsilon=5.0))
+    >>> quartiles = pel.PrivatePlot(lambda rows: rows["age"].quantile([0.25, 0.5, 0.75]), x=[0.25, 0.5, 0.75], output=(0, 100))
+    >>> bool(abs(session.release(quartiles, epsilon=5.0).y[1] - 50) < 15)
+    True
+    """
+
+    x: Sequence[Any] | str
+    output: tuple[float, float]
+    blocks: int | None = None
+    default: float | Sequence[float] | None = None
+    uses: Sequence[BlackBox] = ()
+    limits: Limits = field(default_factory=Limits)
+    label: str = ""
+    ylabel: str = ""
+
+    references = (
+        "K. Nissim, S. Raskhodnikova, A. Smith, Smooth sensitivity and sampling in private data analysis, STOC 2007.",
+        "Tailoring Differential Privacy to Any Explainer, supplementary material: generic DP plots.",
+        "M. Hardt, K. Talwar, On the geometry of differential privacy, STOC 2010 (K-norm mechanism).",
+    )
+
+    def __post_init__(self) -> None:
+        self._check_function()
+        try:
+            lo, hi = (float(v) for v in self.output)
+        except (TypeError, ValueError):
+            raise PlanError(f"output={self.output!r}: declare the range of the heights, for example output=(0, 1).") from None
+        if not (np.isfinite([lo, hi]).all() and lo < hi):
+            raise PlanError(f"output=({lo:g}, {hi:g}): the range must be finite and its lower end below its upper end.")
+        object.__setattr__(self, "output", (lo, hi))
+        if not isinstance(self.x, str):
+            object.__setattr__(self, "x", _places(self.x))
+        if self.default is not None:
+            given = np.asarray(self.default, dtype=float)
+            if given.ndim > 1 or not ((given >= lo) & (given <= hi)).all():
+                raise PlanError(f"default={self.default!r}: give one height inside [{lo:g}, {hi:g}], or one for every place.")
+            object.__setattr__(self, "default", tuple(given) if given.ndim else float(given))
+
+    def places(self, public: Public) -> tuple[tuple[Any, ...], bool]:
+        """(public places, whether they are categories)."""
+        if isinstance(self.x, str):
+            if self.x not in public.schema:
+                raise PlanError(
+                    f"x={self.x!r} is not a column of the schema{did_you_mean(self.x, public.schema)}; list the places."
+                )
+            feature = public.schema[self.x]
+            grid = curve_points(feature, public.rows_or_default, public.epsilon_like)
+            return tuple(feature.label(v) for v in grid), isinstance(feature, Category)
+        return tuple(self.x), not all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.x)
+
+    def _map(self, public: Public) -> BlockFunction:
+        x, categorical = self.places(public)
+        default = np.broadcast_to(sum(self.output) / 2 if self.default is None else self.default, len(x))
+        if isinstance(self.default, tuple) and len(self.default) != len(x):
+            raise PlanError(f"default= has {len(self.default)} heights for {len(x)} places; give one for each, or a single one.")
+        return BlockFunction(self.function, OnGrid(x, categorical), tuple(default.tolist()), self.limits)
+
+    def query(self, public: Public) -> Sum:
+        mapped = self._map(public)
+        places = len(mapped.default)
+        blocks = self.block_count(public, places)
+        return Sum(mapped, Box(places, *self.output), over=Blocks(blocks), columns=self.columns(public.schema))
+
+    def plan(self, public: Public) -> Stages:
+        query = self.query(public)
+        self.tried(query.map, public, query.over.count)  # type: ignore[arg-type, union-attr]
+        return {"mean": Fraction(1)}
+
+    def run(self, ask: Ask) -> Explanation:
+        query = self.query(ask.public)
+        blocks = query.over.count  # type: ignore[union-attr]
+        answer = ask.total("mean", query)
+        lo, hi = self.output
+        x, categorical = self.places(ask.public)
+        y = (lo + hi) / 2 + (hi - lo) / 2 * np.array(answer.integers, dtype=float) / UNITS / blocks
+        return Curve(
+            feature=self.label or (self.x if isinstance(self.x, str) else "x"),
+            x=x,
+            y=y,
+            law=answer.law.times(1 / UNITS),
+            count=float(blocks),
+            noisy_count=False,
+            output=self.output,
+            categorical=categorical,
+            ylabel=self.ylabel or f"mean of {name_of(self.function)} over {blocks} blocks",
+        )
+
+    def flow(self) -> Flow:
+        return (
+            Flow("private plot")
+            .input("records")
+            .public("x", "the places, declared")
+            .public("function", "treated as public")
+            .stage(
+                "mean",
+                "records",
+                "x",
+                "function",
+                needs="one of a fixed number of blocks changes, in the declared output",
+            )
+            .output("explanation", "x", "mean", needs="divide by the number of blocks")
+        )
+
+    def expected(self, public: Public) -> Expected:
+        query = self.query(public)
+        blocks = query.over.count  # type: ignore[union-attr]
+        lo, hi = self.output
+        law = public.mechanism(query).law.times((hi - lo) / 2 / UNITS / blocks)
+        labels = tuple(str(v) for v in self.places(public)[0])
+        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), (_note(public, blocks),))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "explainer": "PrivatePlot",
+            "function": name_of(self.function),
+            "sha256": self._digest,
+            "x": self.x if isinstance(self.x, str) else list(self.x),
+            "output": list(self.output),
+            "blocks": self.blocks,
+            "default": list(self.default) if isinstance(self.default, tuple) else self.default,
+            "limits": [self.limits.seconds, self.limits.memory],
+            "labels": [self.label, self.ylabel],
+        }
+
+    @classmethod
+    def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
+        name = next(name for name in schema if not isinstance(schema[name], Category))
+        category = next(name for name in schema if isinstance(schema[name], Category))
+        feature: Any = schema[name]
+        return [
+            cls(Quantiles(name), (0.25, 0.5, 0.75), (feature.lo, feature.hi), blocks=4),
+            cls(MeanBy(category, name), category, (feature.lo, feature.hi), blocks=3),
+        ]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """A small plot to try things with: quartiles of a column."""
+
+    name: str
+
+    def __call__(self, rows: Any) -> Any:
+        return rows[self.name].quantile([0.25, 0.5, 0.75]).to_numpy()
+
+
+@dataclass(frozen=True)
+class MeanBy:
+    """A small plot to try things with: the mean of one column in every category of another."""
+
+    by: str
+    name: str
+
+    def __call__(self, rows: Any) -> Any:
+        return rows.groupby(self.by)[self.name].mean()
+
+
+def _note(public: Public, blocks: int) -> str:
+    return (
+        f"{blocks} blocks of about {public.rows_or_default / blocks:.0f} records: the error is that of the noise; how an answer "
+        "on so few records differs from one on all of them is not known"
+    )
+
+
+def _places(x: Sequence[Any]) -> tuple[Any, ...]:
+    places = tuple(v.item() if isinstance(v, np.generic) else v for v in x)
+    if not 1 <= len(places) <= 1000 or len(set(places)) < len(places):
+        raise PlanError(f"x= lists {len(places)} places; give 1 to 1000 different ones, or the name of a column.")
+    numbers = [v for v in places if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(places) and not (np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()):
+        raise PlanError("x= lists numbers that are not finite or do not increase; sort them.")
+    return places

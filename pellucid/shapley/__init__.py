@@ -1,0 +1,12 @@
+"""Shapley vectors of one public record against private background records, and how far one of them can move a total.
+
+    choose.estimator_for(model, schema, record)   the best estimator, by public facts, and why
+    exact, trees, fitted                          linear models and sums of trees, read off exactly
+    coalitions                                    any model, by asking: enumeration, public permutations, kernel regression
+    bound.ShapleyVectors                          the integer set that every vector is clipped into, with its norms
+    scores.ShapleyScore                           private rankings, signed or by size
+    radii.shapley_radii                           how large a Shapley vector of any bounded model can be
+
+The explanation is the mean over background records z of the Shapley vectors of the games v(S) = f(x_S, z_rest): what the
+shap package calls interventional.
+"""

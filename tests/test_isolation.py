@@ -1,0 +1,832 @@
+"""Isolation: whatever a user's function does, its block gets an answer of the right form, and no other block notices."""
+
+import contextlib
+import gc
+import importlib
+import math
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pellucid import isolation
+from pellucid.errors import PlanError
+from pellucid.isolation import ASSUMPTIONS, Isolated, Limits, Outcomes
+
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+ONE = Limits(seconds=1, memory=2**29, workers=1)
+ROOT = Path(isolation.__file__).parents[1]
+
+
+def blocks(count, rows=3):
+    """Blocks whose column `number` says which one it is."""
+    return [
+        {"number": np.full(rows, float(i)), "name": np.array(["é", None, "x"] * rows, dtype=object)[:rows]} for i in range(count)
+    ]
+
+
+def over(function, count=3, size=1, limits=ONE, adapt=None):
+    run = Isolated(function, size, limits, adapt)
+    return np.array(list(run.over(blocks(count)))), run.outcomes
+
+
+def processes():
+    """Living processes that carry the mark of a worker."""
+    return isolation._marked(isolation.MARK.encode() + b"=")
+
+
+def gone(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(monkeypatch):
+    """No test leaves a process; the mark is this test run's own, as others may run beside it."""
+    monkeypatch.setattr(isolation, "MARK", f"PELLUCID_TEST_{os.getpid()}")
+    yield
+    if sys.platform == "linux":
+        assert processes() == []
+
+
+@pytest.fixture(params=[pytest.param(True, marks=posix), False], ids=["forked", "spawned"])
+def way(request, monkeypatch):
+    """Both ways to give a block a process of its own."""
+    monkeypatch.setattr(isolation, "FORK", request.param)
+    return request.param
+
+
+# What a friendly function gets.
+
+
+def test_answers_come_in_the_order_of_the_blocks_in_the_form_asked_for(way):
+    function = Isolated(lambda d: [d["number"].iloc[0], len(d), d["name"].isna().sum()], 3, ONE)
+    answers = list(function.over(blocks(3)))
+    assert all(answer.dtype == np.float64 and answer.shape == (3,) for answer in answers)
+    np.testing.assert_array_equal(answers, [[0, 3, 1], [1, 3, 1], [2, 3, 1]])
+    assert function.outcomes == Outcomes(blocks=3, answered=3)
+
+
+@posix
+def test_order_is_kept_when_early_blocks_are_late():
+    def function(d):
+        time.sleep(0.3 if d["number"].iloc[0] % 4 == 0 else 0)
+        return d["number"].iloc[0]
+
+    answers, _ = over(function, 12, limits=Limits(workers=3))
+    assert answers[:, 0].tolist() == list(range(12))
+
+
+@posix
+def test_frames_arrive_as_they_are():
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": pd.Categorical(["u", "v"]), "d": [1.5, math.nan]}, index=[7, 9])
+    expected = frame.copy()
+
+    def function(d):
+        pd.testing.assert_frame_equal(d, expected)
+        return 1
+
+    assert Isolated(function, 1, ONE).trial([frame]) == [None]
+
+
+@posix
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_a_function_may_destroy_its_block_and_the_parent_keeps_its_own(as_frame):
+    columns = {"a": np.arange(4.0), "b": np.array(list("xyzw"), dtype=object)}
+    columns["a"].flags.writeable = False
+    block = pd.DataFrame(columns, copy=False) if as_frame else columns
+
+    def function(d):
+        d.loc[0, "a"] = 99.0
+        d["a"].to_numpy(copy=False)
+        d["b"] = "gone"
+        d.drop(index=d.index[1:], inplace=True)
+        return d["a"].sum()
+
+    run = Isolated(function, 1, ONE)
+    assert run.trial([block, block]) == [None, None]
+    assert [answer.tolist() for answer in run.over([block, block])] == [[99.0], [99.0]]
+    assert block["a"].tolist() == [0, 1, 2, 3] and list(block["b"]) == list("xyzw")
+
+
+@posix
+def test_what_is_returned_may_take_many_forms():
+    def function(d):
+        return [[1, 2], (1.0, 2.0), np.array([[1], [2]]), pd.Series([1, 2], index=["p", "q"]), np.array([True, False])][
+            int(d["number"].iloc[0])
+        ]
+
+    answers, outcomes = over(function, 5, size=2)
+    np.testing.assert_array_equal(answers, [[1, 2], [1, 2], [1, 2], [1, 2], [1, 0]])
+    assert outcomes.answered == 5
+
+
+@posix
+def test_single_numbers_may_be_nan_or_infinite():
+    answers, outcomes = over(lambda d: [math.nan, math.inf, 3], 1, size=3)
+    np.testing.assert_array_equal(answers, [[math.nan, math.inf, 3]])
+    assert outcomes.answered == 1
+
+
+@posix
+def test_adapt_runs_beside_the_function():
+    answers, outcomes = over(
+        lambda d: {"x": [0, 1], "y": [0, d["number"].iloc[0]]},
+        adapt=lambda curve: (np.interp([0.5, 1.0], curve["x"], curve["y"]), os.getppid() == os.getpid())[0],
+        size=2,
+    )
+    np.testing.assert_array_equal(answers, [[0, 0], [0.5, 1], [1, 2]])
+    answers, outcomes = over(lambda d: "fine", adapt=lambda answer: 1 / 0)
+    assert np.isnan(answers).all() and outcomes.failed == 3
+
+
+@posix
+def test_a_large_answer_comes_back_whole_although_nobody_asks_for_it_at_once():
+    run = Isolated(lambda d: np.arange(300_000) + d["number"].iloc[0], 300_000, ONE).over(blocks(3))
+    for i, answer in enumerate(run):
+        time.sleep(0.5)
+        assert answer[0] == i and answer[-1] == 299_999 + i
+
+
+# One block does not see another.
+
+
+class Counter:
+    calls = 0
+
+    def __init__(self):
+        self.mine = 0
+
+    def __call__(self, d):
+        self.mine += 1
+        type(self).calls += 1
+        return [self.mine, type(self).calls]
+
+
+def by_value(text):
+    """A function defined in a script, with globals of its own."""
+    space = {"__name__": "__main__"}
+    exec(textwrap.dedent(text), space)
+    return space["function"]
+
+
+def test_every_call_is_the_first(way):
+    seen = []
+
+    def counting(d, before=[]):  # noqa: B006
+        seen.append(1)
+        before.append(1)
+        counting.calls = getattr(counting, "calls", 0) + 1
+        np.counted = getattr(np, "counted", 0) + 1
+        os.environ["COUNTED"] = os.environ.get("COUNTED", "") + "x"
+        return [len(seen), len(before), counting.calls, np.counted, len(os.environ["COUNTED"])]
+
+    answers, _ = over(counting, 3, size=5)
+    assert (answers == 1).all()
+    assert seen == [] and not hasattr(np, "counted")
+
+
+@posix
+def test_globals_and_attributes_start_anew():
+    function = by_value("""
+        calls = 0
+        def function(d):
+            global calls
+            calls += 1
+            return calls
+    """)
+    assert over(function, 4)[0].tolist() == [[1]] * 4
+    import cloudpickle
+
+    module = sys.modules[Counter.__module__]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        assert over(Counter(), 4, size=2)[0].tolist() == [[1, 1]] * 4
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+@linux
+def test_nothing_of_earlier_blocks_is_left_in_memory():
+    """Each block holds a word nobody else has; a fork that searches all its memory for such words finds its own alone."""
+
+    def function(d):
+        import re
+
+        found = set()
+        with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+            for line in maps:
+                where, mode = line.split()[:2]
+                if mode == "rw-p":
+                    start, end = (int(part, 16) for part in where.split("-"))
+                    memory.seek(start)
+                    found |= set(re.findall(rb"canary-[0-9a-f]{16}", memory.read(end - start)))
+        return [len(found), d["secret"].iloc[0].encode() in found]
+
+    records = [{"secret": np.array([f"canary-{secrets.token_hex(8)}"] * 50, dtype=object)} for _ in range(3)]
+    assert np.array(list(Isolated(function, 2, Limits(workers=1)).over(records))).tolist() == [[1, 1]] * 3
+
+
+@posix
+def test_fresh_randomness_in_every_block():
+    import random
+
+    own = np.random.default_rng(5)
+    answers, _ = over(lambda d: [np.random.random(), random.random(), own.random()], 4, size=3)
+    assert len(set(answers[:, 0])) == len(set(answers[:, 1])) == 4
+    assert len(set(answers[:, 2])) == 1
+    answers, _ = over(lambda d: (np.random.seed(3), np.random.random())[1], 3)
+    assert len(set(answers[:, 0])) == 1
+
+
+@linux
+def test_memory_that_forks_would_share_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "shares.py").write_text(
+        "import mmap\nmemory = mmap.mmap(-1, 4096)\ndef function(d):\n    memory[0] += 1\n    return memory[0]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PlanError, match="one block could see another"):
+        list(Isolated(importlib.import_module("shares").function, 1, ONE).over(blocks(2)))
+
+
+@posix
+def test_no_bytes_are_written_to_files(tmp_path):
+    path = str(tmp_path / "state")
+
+    def function(d):
+        with open(path, "ab", 0) as file:
+            file.write(b"seen")
+        return 1
+
+    answers, outcomes = over(function)
+    assert np.isnan(answers).all() and outcomes.failed == 3
+    assert Path(path).read_bytes() == b""
+
+
+@linux
+def test_the_function_sees_nothing_of_the_parent():
+    answers, _ = over(
+        lambda d: ["pellucid" in sys.modules, len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc") else 3], 2, size=2
+    )
+    assert (answers[:, 0] == 0).all()
+    # Input, output, error, the listing itself, and the file of its own answer.
+    assert (answers[:, 1] <= 5).all()
+
+
+@posix
+def test_results_do_not_depend_on_the_machine():
+    answers, _ = over(lambda d: [os.environ["OMP_NUM_THREADS"], os.environ["OPENBLAS_NUM_THREADS"], hash("x")], 2, size=3)
+    assert (answers[:, :2] == 1).all()
+    again, _ = over(lambda d: [1, 1, hash("x")], 2, size=3)
+    np.testing.assert_array_equal(answers, again)
+
+
+# What a hostile function does to its own block only.
+
+
+def make_deeds():
+    """What functions may do to their process, and what it counts as; made here, so that they are sent whole."""
+
+    def raising(kind):
+        def deed(d):
+            raise kind("the secret of " + str(d["name"].iloc[0]))
+
+        return deed
+
+    def recurse(d):
+        return recurse(d)
+
+    def crash(d):
+        import ctypes
+
+        ctypes.string_at(0)
+
+    def ignore_signals(d):
+        for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_IGN)
+        time.sleep(1000)
+
+    def work(d):
+        while True:
+            pass
+
+    def ignore_and_work(d):
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+        work(d)
+
+    def hoard(d):
+        kept = []
+        while True:
+            kept.append(np.zeros(10**7))
+
+    def garbage(d):
+        for descriptor in range(64):
+            with contextlib.suppress(OSError):
+                os.write(descriptor, b"garbage" * 1000)
+            with contextlib.suppress(OSError):
+                os.pwrite(descriptor, b"garbage" * 1000, 0)
+        os._exit(0)
+
+    def shrink(d):
+        for descriptor in range(3, 64):
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, 0)
+        os._exit(0)
+
+    return {
+        "raise": (raising(ValueError), "failed"),
+        "base exception": (raising(BaseException), "failed"),
+        "keyboard interrupt": (raising(KeyboardInterrupt), "failed"),
+        "generator exit": (raising(GeneratorExit), "failed"),
+        "system exit": (lambda d: sys.exit(0), "failed"),
+        "exit": (lambda d: os._exit(0), "failed"),
+        "kill itself": (lambda d: os.kill(os.getpid(), signal.SIGKILL), "failed"),
+        "abort": (lambda d: os.abort(), "failed"),
+        "kill the template": (lambda d: (os.kill(os.getppid(), signal.SIGKILL), time.sleep(1000)), "failed"),
+        "kill its group": (lambda d: os.killpg(0, signal.SIGKILL), "failed"),
+        "recurse": (recurse, "failed"),
+        "crash": (crash, "failed"),
+        "garbage": (garbage, "failed"),
+        "shrink": (shrink, "failed"),
+        "sleep": (lambda d: time.sleep(1000), "slow"),
+        "ignore signals": (ignore_signals, "slow"),
+        "stop itself": (lambda d: os.kill(os.getpid(), signal.SIGSTOP), "slow"),
+        "work": (work, "slow"),
+        "ignore and work": (ignore_and_work, "slow"),
+        "allocate": (lambda d: np.ones(100 * 2**30 // 8), "memory"),
+        "hoard": (hoard, "memory"),
+        # Nonsense that is returned, not done.
+        "text": (lambda d: "text", "failed"),
+        "none": (lambda d: None, "failed"),
+        "module": (lambda d: os, "failed"),
+        "too many": (lambda d: [1, 2, 3], "failed"),
+        "too few": (lambda d: [], "failed"),
+        "table": (lambda d: [[1, 2], [3, 4]], "failed"),
+        "ragged": (lambda d: [1, [2]], "failed"),
+        "dict": (lambda d: {"a": 1}, "failed"),
+        "set": (lambda d: {1}, "failed"),
+        "complex": (lambda d: 1j, "failed"),
+        "nan": (lambda d: math.nan, "failed"),
+        "date": (lambda d: np.datetime64("2020-01-01"), "failed"),
+    }
+
+
+DEEDS = make_deeds() if hasattr(os, "fork") else {}
+
+
+def misbehaving(names):
+    """A function that does the i-th deed on block 2i + 1 and answers the number of the block on the others."""
+    deeds = [make_deeds()[name][0] for name in names]
+
+    def function(d):
+        number = int(d["number"].iloc[0])
+        return deeds[number // 2](d) if number % 2 else number
+
+    return function
+
+
+@pytest.fixture(scope="module")
+def mischief():
+    """All deeds in one run, between blocks that behave."""
+    run = Isolated(misbehaving(DEEDS), 1, Limits(seconds=1, memory=2**28, workers=4))
+    return np.ravel(list(run.over(blocks(2 * len(DEEDS) + 1)))), run.outcomes
+
+
+@posix
+@pytest.mark.parametrize("deed", DEEDS)
+def test_a_hostile_block_answers_nan_and_its_neighbours_as_ever(deed, mischief):
+    at = 2 * list(DEEDS).index(deed)
+    np.testing.assert_array_equal(mischief[0][at : at + 3], [at, math.nan, at + 2])
+
+
+@posix
+def test_the_owner_is_told_what_became_of_hostile_blocks(mischief):
+    kinds = [kind for _, kind in DEEDS.values()]
+    counts = {kind: kinds.count(kind) for kind in ("failed", "slow", "memory")}
+    assert mischief[1] == Outcomes(blocks=2 * len(DEEDS) + 1, answered=len(DEEDS) + 1, **counts)
+
+
+@posix
+def test_hostile_blocks_where_processes_cannot_be_forked(monkeypatch):
+    monkeypatch.setattr(isolation, "FORK", False)
+    monkeypatch.setattr(isolation, "GRACE", 3.0)
+    answers, outcomes = over(
+        misbehaving(["raise", "exit", "allocate", "sleep"]), 9, limits=Limits(seconds=1, memory=2**29, workers=2)
+    )
+    np.testing.assert_array_equal(answers[:, 0], [0, math.nan, 2, math.nan, 4, math.nan, 6, math.nan, 8])
+    assert outcomes == Outcomes(blocks=9, answered=5, failed=2, memory=1, slow=1)
+
+
+@posix
+def test_harmless_mischief_still_answers(capfd):
+    def function(d):
+        import logging
+        import warnings
+
+        print("o" * 3_000_000)
+        print("e" * 3_000_000, file=sys.stderr)
+        os.write(1, b"o" * 1_000_000)
+        os.write(2, b"e" * 1_000_000)
+        os.system("echo shell; echo shell >&2")
+        warnings.warn("warned", stacklevel=1)
+        logging.getLogger().error("logged")
+        sys.stderr.flush()
+        assert sys.stdin.read() == ""
+        os.chdir("/")
+        os.environ.clear()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.kill(os.getpid(), signal.SIGTERM)
+        sys.path.clear()
+        sys.modules.pop("numpy")
+        os.closerange(0, 256)
+        return d["number"].iloc[0]
+
+    here = os.getcwd()
+    answers, outcomes = over(function)
+    assert answers[:, 0].tolist() == [0, 1, 2] and outcomes.answered == 3
+    assert os.getcwd() == here
+    assert capfd.readouterr() == ("", "")
+
+
+@posix
+def test_a_function_that_forks_answers_once():
+    def function(d):
+        os.fork()
+        return d["number"].iloc[0]
+
+    assert over(function, 5)[0][:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+LINGER = """
+    import os, signal, subprocess, threading, time
+
+    def function(d):
+        threading.Thread(target=time.sleep, args=(1000,)).start()
+        read, write = os.pipe()
+        if (child := os.fork()) == 0:
+            time.sleep(1000)
+        program = subprocess.Popen(["sleep", "1000"]).pid
+        if (middle := os.fork()) == 0:
+            os.setsid()
+            if (grandchild := os.fork()) == 0:
+                os.setsid()
+                time.sleep(1000)
+            os.write(write, str(grandchild).encode())
+            os._exit(0)
+        os.waitpid(middle, 0)
+        if d["number"].iloc[0] == 1:
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(1000)
+        return [child, program, int(os.read(read, 20))]
+"""
+
+
+@linux
+def test_what_a_block_leaves_running_is_ended_before_its_answer_comes():
+    """Block 1 kills its template too, so that nobody is there to clean up after it."""
+    run = Isolated(by_value(LINGER), 3, ONE)
+    for number, answer in enumerate(run.over(blocks(3))):
+        assert np.isnan(answer).all() if number == 1 else all(gone(int(pid)) for pid in answer)
+    assert run.outcomes == Outcomes(blocks=3, answered=2, failed=1)
+
+
+@posix
+def test_every_block_may_kill_its_template_and_none_notices():
+    answers, outcomes = over(lambda d: os.kill(os.getppid(), signal.SIGKILL), 6)
+    assert np.isnan(answers).all() and outcomes.failed == 6
+
+
+@posix
+def test_a_template_that_does_not_report_is_replaced(monkeypatch):
+    monkeypatch.setattr(isolation, "GRACE", 1.0)
+
+    def function(d):
+        if d["number"].iloc[0] == 0:
+            os.kill(os.getppid(), signal.SIGSTOP)
+        return 1
+
+    answers, outcomes = over(function, 2)
+    np.testing.assert_array_equal(answers[:, 0], [math.nan, 1])
+    assert outcomes.slow == 1
+
+
+@posix
+def test_a_function_that_can_be_loaded_only_once_fails_block_by_block_but_never_raises(tmp_path, monkeypatch):
+    """Raising here would tell that some block killed its template."""
+    (tmp_path / "vanishes.py").write_text(
+        "import os, signal, time\n"
+        "def function(d):\n    os.unlink(__file__)\n    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(9)\n"
+    )
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.syspath_prepend(tmp_path)
+    answers, outcomes = over(importlib.import_module("vanishes").function, 4)
+    assert np.isnan(answers).all() and outcomes == Outcomes(blocks=4, failed=4)
+
+
+# Functions that cannot be sent, trials, and limits.
+
+
+def test_a_function_that_cannot_be_copied_is_refused_at_once():
+    lock = threading.Lock()
+    with pytest.raises(PlanError, match=r"cannot be sent .* inside the function"):
+        Isolated(lambda d: lock, 1, ONE)
+
+
+def test_a_function_that_cannot_be_loaded_is_refused_before_any_block_is_taken(way, tmp_path, monkeypatch):
+    (tmp_path / "nowhere.py").write_text("def function(d):\n    return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    function = importlib.import_module("nowhere").function
+    run = Isolated(function, 1, ONE)
+    assert [answer.tolist() for answer in run.over(blocks(1))] == [[1]]
+    sys.path.remove(str(tmp_path))
+
+    def never():
+        pytest.fail("a block was taken")
+        yield
+
+    with pytest.raises(PlanError, match=r"ModuleNotFoundError: No module named 'nowhere'"):
+        list(run.over(never()))
+    with pytest.raises(PlanError, match="could not be loaded"):
+        run.trial(never())
+
+
+@posix
+@pytest.mark.parametrize("deed", ["os._exit(3)", "raise SystemExit", "os.kill(os.getpid(), 9)"])
+def test_loading_that_breaks_the_process_is_refused(deed, tmp_path, monkeypatch):
+    (tmp_path / "breaks.py").write_text(
+        f"import os\nif '{isolation.MARK}' in os.environ:\n    {deed}\ndef function(d):\n    return 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "breaks", raising=False)
+    with pytest.raises(PlanError, match="could not be loaded"):
+        list(Isolated(importlib.import_module("breaks").function, 1, ONE).over(blocks(1)))
+
+
+@posix
+def test_a_trial_on_public_blocks_says_what_is_wrong():
+    def function(d):
+        number = int(d["number"].iloc[0])
+        if number == 1:
+            raise ValueError("no\nrows with é")
+        if number == 2:
+            time.sleep(100)
+        if number == 3:
+            np.ones(2**36)
+        if number == 4:
+            os._exit(0)
+        return {0: [1, 2], 5: [1, 2, 3], 6: "word", 7: [math.nan] * 2}[number]
+
+    run = Isolated(function, 2, ONE)
+    assert run.trial(blocks(8)) == [
+        None,
+        "it failed with ValueError: no rows with é.",
+        "it took more than 1 s; make it faster, or allow more with Limits(seconds=...).",
+        "it needed more than 512 MiB; use less, or allow more with Limits(memory=...).",
+        "it ended its own process.",
+        "it failed with ValueError: expected 2 numbers, got an answer of shape (3,).",
+        "it failed with TypeError: expected 2 numbers, got str.",
+        "it failed with ValueError: the answer is NaN everywhere.",
+    ]
+
+
+@posix
+def test_no_reason_leaves_the_process_of_a_private_block(monkeypatch):
+    seen = []
+    read = isolation.worker.contents
+    monkeypatch.setattr(isolation.worker, "contents", lambda *given: seen.append(read(*given)) or seen[-1])
+
+    def function(d):
+        raise ValueError("canary")
+
+    over(function)
+    assert len(seen) == 3 and all(len(answer) == 9 and answer[1:] == bytes(8) for answer in seen)
+
+
+@posix
+def test_a_trial_leaves_the_outcomes_of_its_own_blocks():
+    run = Isolated(lambda d: 1, 1, ONE)
+    assert run.outcomes == Outcomes()
+    run.trial(blocks(2))
+    assert run.outcomes == Outcomes(blocks=2, answered=2)
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": 0}, {"seconds": math.nan}, {"seconds": math.inf}, {"memory": 0}, {"workers": 0}])
+def test_limits_are_checked(wrong):
+    with pytest.raises(PlanError, match=next(iter(wrong))):
+        Limits(**wrong)
+
+
+def test_size_is_checked():
+    with pytest.raises(PlanError, match="at least one number"):
+        Isolated(len, 0, ONE)
+
+
+def test_assumptions_are_sentences():
+    assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in ASSUMPTIONS)
+
+
+# Running many blocks.
+
+
+@posix
+def test_blocks_run_at_the_same_time():
+    def function(d):
+        time.sleep(0.1)
+        return d["number"].iloc[0]
+
+    run = Isolated(function, 1, Limits(workers=8)).over(blocks(200))
+    next(run)
+    start = time.monotonic()
+    assert [answer[0] for answer in run] == list(range(1, 200))
+    assert time.monotonic() - start < 8
+
+
+@posix
+def test_a_block_is_taken_only_when_a_worker_is_free():
+    taken = []
+
+    def source():
+        for block in blocks(20):
+            taken.append(len(taken))
+            yield block
+
+    for told, _ in enumerate(Isolated(lambda d: 1, 1, Limits(workers=2)).over(source())):
+        assert len(taken) <= told + 1 + 2 + 2
+
+
+@posix
+def test_a_slow_block_takes_nothing_from_the_others():
+    function = misbehaving(["sleep"] * 10)
+    start = time.monotonic()
+    answers, outcomes = over(function, 7, limits=Limits(seconds=1, workers=3))
+    assert outcomes == Outcomes(blocks=7, answered=4, slow=3)
+    assert answers[::2, 0].tolist() == [0, 2, 4, 6] and time.monotonic() - start < 10
+
+
+@posix
+def test_no_blocks_no_answers():
+    run = Isolated(lambda d: 1, 1, ONE)
+    assert list(run.over([])) == [] and run.outcomes == Outcomes()
+
+
+@posix
+def test_a_forest_in_a_fork():
+    from sklearn.ensemble import RandomForestRegressor
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    forest = RandomForestRegressor(10, n_jobs=4, random_state=0).fit(x, y)
+    parts = [{name: x[i::3, j] for j, name in enumerate("abc")} for i in range(3)]
+    answers = list(Isolated(lambda d: forest.predict(d.to_numpy()).mean(), 1, Limits(workers=1)).over(parts))
+    np.testing.assert_allclose(np.ravel(answers), [forest.predict(x[i::3]).mean() for i in range(3)])
+
+
+@posix
+def test_progress_is_shown_on_a_terminal(monkeypatch):
+    import io
+
+    from pellucid import progress
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    assert len(list(Isolated(lambda d: 1, 1, ONE).over(iter(blocks(4)), total=4))) == 4
+    assert "running blocks" in terminal.getvalue()
+
+
+# Nothing is left behind.
+
+
+def forever():
+    while True:
+        yield from blocks(5)
+
+
+@linux
+@pytest.mark.parametrize("way_out", ["close", "collect", "raise", "throw"])
+def test_everything_ends_with_the_run(way_out):
+    def function(d):
+        if d["number"].iloc[0] > 1:
+            time.sleep(1000)
+        return 1
+
+    before = set(os.listdir("/proc/self/fd"))
+    run = Isolated(function, 1, Limits(workers=2)).over(forever())
+    next(run)
+    assert len(processes()) >= 1
+    if way_out == "close":
+        run.close()
+    elif way_out == "collect":
+        del run
+        gc.collect()
+    elif way_out == "throw":
+        with pytest.raises(KeyboardInterrupt):
+            run.throw(KeyboardInterrupt)
+    else:
+
+        def breaking():
+            yield from blocks(2)
+            raise OSError("the table is gone")
+
+        run.close()
+        with pytest.raises(OSError, match="the table is gone"):
+            list(Isolated(function, 1, ONE).over(breaking()))
+    assert processes() == []
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+@linux
+def test_an_interrupt_ends_everything():
+    timer = threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(Isolated(lambda d: time.sleep(1000), 1, Limits(workers=2)).over(blocks(4)))
+    timer.join()
+    assert processes() == []
+
+
+@linux
+def test_workers_end_when_the_parent_is_killed():
+    script = f"""
+        import os, signal, time
+        from pellucid import isolation
+        from pellucid.isolation import Isolated, Limits
+        isolation.MARK = "{isolation.MARK}"
+        run = Isolated(lambda d: time.sleep(d["x"].iloc[0]), 1, Limits(workers=1)).over(
+            [dict(x=[0]), dict(x=[1000]), dict(x=[0])]
+        )
+        next(run)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=False)
+    end = time.monotonic() + 10
+    while processes() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes() == []
+
+
+@linux
+def test_many_runs_leave_no_descriptors_and_no_children(monkeypatch):
+    run = Isolated(lambda d: 1, 1, ONE)
+    list(run.over(blocks(1)))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        list(run.over(blocks(10)))
+    assert len(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@posix
+def test_a_script_without_a_guard_says_nothing():
+    script = """
+        import os, sys, threading, time, warnings
+        warnings.simplefilter("always")
+        import numpy as np
+        from pellucid.isolation import Isolated, Limits
+        def helper(x):
+            print("helper", x)
+            return x + 1
+        def function(d):
+            os.write(2, b"loud")
+            if d["x"].iloc[0] == 2:
+                raise ValueError(d["x"].iloc[0])
+            if d["x"].iloc[0] == 3:
+                os.kill(os.getppid(), 9)
+                time.sleep(9)
+            return helper(d["x"].iloc[0])
+        answers = []
+        def work():
+            run = Isolated(function, 1, Limits(workers=1))
+            answers.extend(float(a[0]) for a in run.over({"x": np.array([i])} for i in range(5)))
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        half = Isolated(function, 1, Limits(workers=1)).over({"x": np.array([0])} for i in range(5))
+        next(half)
+        sys.exit(0 if str(answers) == "[1.0, 2.0, nan, nan, 5.0]" else 7)
+    """
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
