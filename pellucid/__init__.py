@@ -17,7 +17,7 @@ The map, in reading order:
     explainers    one file each; start with explainers/partial_dependence.py
 """
 
-from . import sensitivity
+from . import adapters, sensitivity
 from .accounting import Amount, Budget
 from .certificate import Certificate, Total, total
 from .clustering import Clustering
@@ -41,6 +41,7 @@ from .explainers import (
     ClusterHistograms,
     Distribution,
     Explainer,
+    FeatureInteraction,
     PartialDependence,
     PermutationImportance,
     PrivateKMeans,
@@ -49,6 +50,7 @@ from .explainers import (
     Statistic,
 )
 from .explanation import Explanation, from_json, load
+from .isolation import Limits
 from .ledger import Ledger
 from .model import Model, PrivateTraining
 from .schema import Boolean, Category, Number, Schema, Unit
@@ -72,10 +74,12 @@ __all__ = [
     "Distribution",
     "Explainer",
     "Explanation",
+    "FeatureInteraction",
     "Ledger",
     "LedgerCorrupt",
     "LedgerError",
     "LedgerUnavailable",
+    "Limits",
     "Model",
     "ModelError",
     "NotPrivate",
@@ -96,6 +100,7 @@ __all__ = [
     "Statistic",
     "Total",
     "Unit",
+    "adapters",
     "from_json",
     "load",
     "sensitivity",

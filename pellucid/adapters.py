@@ -23,7 +23,15 @@ import pandas as pd
 
 from .errors import PlanError
 
-__all__ = ["ebm_shape", "local_surrogate", "partial_dependence", "permutation_importance", "shap_dependence", "tree_surrogate"]
+__all__ = [
+    "ebm_shape",
+    "h_statistic",
+    "local_surrogate",
+    "partial_dependence",
+    "permutation_importance",
+    "shap_dependence",
+    "tree_surrogate",
+]
 
 
 class Adapter:
@@ -242,6 +250,43 @@ class tree_surrogate(Adapter):
 
 
 @dataclass(frozen=True, eq=False)
+class h_statistic(Adapter):
+    """Friedman's H on the block: how much of what the model does with two features is not a sum of one effect each.
+
+    With `feature` the H of that one with each of the `features`; without it the H of each feature with all the others. The
+    cost is quadratic in records, so at most `most` of the block are used. `pel.FeatureInteraction` releases H itself, with
+    error bars; for the order alone at a small ε a vote of blocks is more certain.
+    """
+
+    model: Any
+    features: Sequence[str]
+    feature: str | None = None
+    most: int = 32
+    needs = ("pandas", "pip install pandas")
+
+    def __call__(self, rows: pd.DataFrame) -> pd.Series:
+        rows = rows.head(self.most)
+        if self.feature is not None:
+            partners = [name for name in self.features if name != self.feature]
+            own = self.dependence(rows, [self.feature])
+            return pd.Series({name: self._pair(rows, own, name) for name in partners})
+        answers = _answers(self.model, rows)
+        others = {name: [other for other in self.features if other != name] for name in self.features}
+        rest = {n: answers - self.dependence(rows, [n]) - self.dependence(rows, others[n]) for n in self.features}
+        return pd.Series({name: _strength(left, answers) for name, left in rest.items()})
+
+    def _pair(self, rows: pd.DataFrame, own: np.ndarray, name: str) -> float:
+        both = self.dependence(rows, [str(self.feature), name])
+        return _strength(both - own - self.dependence(rows, [name]), both)
+
+    def dependence(self, rows: pd.DataFrame, names: list[str]) -> np.ndarray:
+        """The mean answer over the block with some columns set to each record's values."""
+        size = len(rows)
+        changed = rows.iloc[np.tile(np.arange(size), size)].assign(**{n: rows[n].to_numpy().repeat(size) for n in names})
+        return _answers(self.model, changed).reshape(size, size).mean(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
 class ebm_shape(Adapter):
     """The shape of one feature in an explainable boosting machine (interpret package) that is fitted on the block.
 
@@ -266,6 +311,11 @@ class ebm_shape(Adapter):
         ).fit(inputs, rows[self.target])
         asked = inputs.iloc[[0] * len(self.x)].assign(**{self.feature: _column(self.x)})
         return machine.eval_terms(asked)[:, machine.term_features_.index((list(inputs).index(self.feature),))]
+
+
+def _strength(rest: np.ndarray, whole: np.ndarray) -> float:
+    """√(variance of the rest over variance of the whole); 0 where the whole does not move."""
+    return float(np.sqrt(rest.var() / whole.var())) if whole.var() > 0 else 0.0
 
 
 def _is_numeric(column: pd.Series | np.ndarray) -> bool:

@@ -22,7 +22,7 @@ from .isolation import Isolated, Limits, Outcomes
 from .rows import Rows
 from .schema import Schema
 
-SMALLEST_BLOCK = 25
+SMALLEST_BLOCK = 30
 """Records a block should have: the wrapper does not know the function, and many need a few to work with."""
 
 TRIALS = 3
@@ -155,10 +155,21 @@ def digest_of(function: Any) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def default_blocks(rows: int, outputs: int, epsilon: float) -> int:
-    """How many blocks to ask, from public numbers alone: as many as noise calls for, but with enough records in each.
+def blocks_for_plot(rows: int, epsilon: float) -> int:
+    """How many blocks to ask for a plot, from public numbers alone.
 
-    More blocks mean less noise, smaller blocks mean answers that are less like the answer on everybody.
+    More blocks mean less noise, smaller blocks mean answers that are less like the answer on everybody. Noise falls with
+    blocks·ε, the error of small blocks grows with blocks/rows, so the two balance at a multiple of √(rows/ε), however many
+    places the plot has. The multiple suits functions that fit something; for plain means more blocks are better.
     """
-    wanted = math.ceil(50 * math.sqrt((outputs + 1) * (outputs + 2) / 3) / max(epsilon, 1e-9))
-    return int(np.clip(wanted, 1, max(1, rows // SMALLEST_BLOCK)))
+    return _within_reason(5 * math.sqrt(rows / epsilon), rows)
+
+
+def blocks_for_votes(rows: int, items: int, epsilon: float) -> int:
+    """How many blocks to ask for a ranking: several times the noise of a vote, somewhat more of them where ε is large."""
+    noise = (items - 1) * math.sqrt((items + 1) * (items + 2) / 3)
+    return _within_reason(5 * noise * epsilon**-0.75, rows)
+
+
+def _within_reason(wanted: float, rows: int) -> int:
+    return max(1, min(rows // SMALLEST_BLOCK, max(10, math.floor(min(wanted, 1e9)))))

@@ -239,3 +239,37 @@ def test_a_private_plot_without_noise_is_the_plot_of_everybody(rows, classifier,
 def test_the_same_request_pickles_alike(classifier):
     made = [adapters.partial_dependence(classifier, "age", x) for x in ([30, 50], np.array([30, 50]), range(30, 51, 20))]
     assert len({pickle.dumps((f.feature, f.x)) for f in made}) == 1
+
+
+def test_h_statistic_is_friedmans():
+    """Against loops over records: products of two features, a third one that only adds."""
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame(rng.random((12, 3)), columns=["a", "b", "c"])
+
+    def model(d):
+        return d["a"] * d["b"] + d["c"]
+
+    def dependence(names):
+        means = []
+        for i in range(len(rows)):
+            changed = rows.copy()
+            for name in names:
+                changed[name] = rows[name].iloc[i]
+            means.append(model(changed).mean())
+        return np.array(means) - np.mean(means)
+
+    own = {name: dependence([name]) for name in "abc"}
+    expected = {}
+    for name in "bc":
+        both = dependence(["a", name])
+        expected[name] = np.sqrt(((both - own["a"] - own[name]) ** 2).sum() / (both**2).sum())
+    found = adapters.h_statistic(model, ["a", "b", "c"], feature="a")(rows)
+    assert found.to_dict() == pytest.approx(expected) and found["c"] == pytest.approx(0, abs=1e-7) and found["b"] > 0.05
+    whole = model(rows) - model(rows).mean()
+    rest = (whole - own["a"] - dependence(["b", "c"])).to_numpy()
+    overall = adapters.h_statistic(model, ["a", "b", "c"])(rows)
+    assert overall["a"] == pytest.approx(np.sqrt((rest**2).sum() / (whole**2).sum())) and overall["c"] == pytest.approx(
+        0, abs=1e-7
+    )
+    assert adapters.h_statistic(lambda d: np.zeros(len(d)), ["a", "b"])(rows).tolist() == [0, 0]
+    assert len(adapters.h_statistic(model, ["a", "b", "c"], most=5).dependence(rows.head(5), ["a"])) == 5

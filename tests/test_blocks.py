@@ -14,7 +14,7 @@ from sources import Silent
 
 import pellucid as pel
 from pellucid import engine as engine_module
-from pellucid.blocks import OnGrid, OnItems, default_blocks
+from pellucid.blocks import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes
 from pellucid.bounds import UNITS, Box
 from pellucid.engine import Engine
 from pellucid.isolation import Limits, Outcomes
@@ -112,9 +112,11 @@ def test_answers_become_scores():
             rank(nonsense)
 
 
-def test_blocks_follow_from_public_numbers():
-    assert default_blocks(30_000, 20, 0.5) > default_blocks(30_000, 20, 5) and default_blocks(10, 20, 1) == 1
-    assert default_blocks(30_000, 20, 0.01) <= 30_000 // 20 and default_blocks(10**7, 20, 1) >= default_blocks(10**4, 20, 1)
+@pytest.mark.parametrize("rule", [lambda rows, items, epsilon: blocks_for_plot(rows, epsilon), blocks_for_votes])
+def test_blocks_follow_from_public_numbers(rule):
+    assert rule(30_000, 20, 0.5) > rule(30_000, 20, 5) > 10 and rule(10, 20, 1) == 1
+    assert rule(30_000, 20, 0.01) == rule(30_000, 20, 1e-9) == 30_000 // SMALLEST_BLOCK
+    assert rule(10**7, 20, 1) >= rule(10**4, 20, 1) and rule(10**6, 2, 1000.0) >= 10
 
 
 class Hostile:
@@ -219,7 +221,7 @@ def test_a_block_that_never_ends_counts_as_the_default(silent):
     ("function", "match"),
     [
         (lambda rows: 1 / 0, "ZeroDivisionError"),
-        (lambda rows: [1.0, 2.0], "2 heights for 1 places"),
+        (lambda rows: [1.0, 2.0], "2 heights .* 1 places"),
         (lambda rows: rows["weight"], "weight"),
     ],
 )
@@ -237,7 +239,7 @@ def test_a_function_that_fails_on_public_records_is_refused_before_payment(funct
         ({"x": []}, "1 to 1000"),
         ({"x": [1, 1]}, "different"),
         ({"x": [2, 1]}, "sort"),
-        ({"x": "weight"}, "no column"),
+        ({"x": "weight"}, "column of the schema"),
         ({"output": 5}, "declare the range"),
         ({"output": (1, 0)}, "lower end"),
         ({"blocks": 0}, "blocks"),

@@ -5,6 +5,7 @@ from .attribute_shares import AttributeShares
 from .base import Explainer
 from .cluster_histograms import ClusterHistograms
 from .distribution import Distribution
+from .feature_interaction import FeatureInteraction
 from .partial_dependence import PartialDependence
 from .permutation_importance import PermutationImportance
 from .private_kmeans import PrivateKMeans
@@ -18,6 +19,7 @@ __all__ = [
     "ClusterHistograms",
     "Distribution",
     "Explainer",
+    "FeatureInteraction",
     "PartialDependence",
     "PermutationImportance",
     "PrivateKMeans",

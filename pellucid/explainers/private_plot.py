@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ask import Ask, Public
-from ..blocks import BlockFunction, OnGrid, default_blocks, digest_of, name_of
+from ..blocks import BlockFunction, OnGrid, blocks_for_plot, digest_of, name_of
 from ..bounds import UNITS, Box
 from ..errors import PlanError
 from ..explanation import Explanation
@@ -45,9 +45,6 @@ class OnBlocks(Explainer):
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         return tuple(schema)
-
-    def block_count(self, public: Public, outputs: int) -> int:
-        return self.blocks or default_blocks(public.rows_or_default, outputs, public.epsilon_like)  # type: ignore[attr-defined]
 
     def tried(self, map: BlockFunction, public: Public, blocks: int) -> BlockFunction:
         """The map, after the function passed its trial on public records; the trial is kept for the schema."""
@@ -144,15 +141,15 @@ class PrivatePlot(OnBlocks):
 
     def _map(self, public: Public) -> BlockFunction:
         x, categorical = self.places(public)
-        default = np.broadcast_to(sum(self.output) / 2 if self.default is None else self.default, len(x))
         if isinstance(self.default, tuple) and len(self.default) != len(x):
             raise PlanError(f"default= has {len(self.default)} heights for {len(x)} places; give one for each, or a single one.")
+        default = np.broadcast_to(sum(self.output) / 2 if self.default is None else self.default, len(x))
         return BlockFunction(self.function, OnGrid(x, categorical), tuple(default.tolist()), self.limits)
 
     def query(self, public: Public) -> Sum:
         mapped = self._map(public)
         places = len(mapped.default)
-        blocks = self.block_count(public, places)
+        blocks = self.blocks or blocks_for_plot(public.rows_or_default, public.epsilon_like)
         return Sum(mapped, Box(places, *self.output), over=Blocks(blocks), columns=self.columns(public.schema))
 
     def plan(self, public: Public) -> Stages:

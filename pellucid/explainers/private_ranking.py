@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ask import Ask, Public
-from ..blocks import BlockFunction, OnItems, name_of
+from ..blocks import BlockFunction, OnItems, blocks_for_votes, name_of
 from ..bounds import UNITS, Ballots
 from ..errors import PlanError
 from ..explanation import Explanation
@@ -72,7 +72,7 @@ class PrivateRanking(OnBlocks):
 
     def query(self, public: Public) -> Sum:
         votes = BlockFunction(self.function, OnItems(tuple(self.items)), (0.0,) * len(self.items), self.limits)
-        blocks = self.block_count(public, len(self.items))
+        blocks = self.blocks or blocks_for_votes(public.rows_or_default, len(self.items), public.epsilon_like)
         return Sum(votes, Ballots(len(self.items)), over=Blocks(blocks), columns=self.columns(public.schema))
 
     def plan(self, public: Public) -> Stages:
