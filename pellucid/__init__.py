@@ -9,6 +9,7 @@ The map, in reading order:
     mechanisms    the only place that draws noise
     ledger        accounts, charges, hash chain
     table, engine rows in, exact integer totals out
+    isolation     a user's function on blocks of records, each in a process of its own
     ask           the door an explainer gets instead of the data
     explanation   released numbers only; results and plots beside it
     certificate   what is guaranteed, to whom, resting on what

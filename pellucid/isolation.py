@@ -2,9 +2,14 @@
 
 In a subsample-and-aggregate release one record may change the answer of one block and of no other. The noise is calibrated
 to that, so it has to be true of any function: one that counts its calls, keeps a cache, draws from a global generator, breaks
-its process or never ends. Every block therefore runs in a fresh fork of a template: a process that was started, not forked, by
-this one, that has loaded the function and has never seen a record. On Windows, which cannot fork, a new process is started for
-every block.
+its process or never ends. Every block therefore runs in a fresh fork of processes that have never seen a record:
+
+    zygote      started, not forked, by this process, once; has loaded numpy and pandas, and sees no function either
+    template    a fork of the zygote that has loaded the function; the last one is kept for another run of the same function
+    worker      a fork of the template, for one run; hands blocks on unread
+    block       a fork of the worker, for one block
+
+They end with this process, however it ends. On Windows, which cannot fork, a new process is started for every block.
 
 What a function meets there:
 
@@ -38,6 +43,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -72,13 +78,17 @@ THREADS = (
     "LOKY_MAX_CPU_COUNT",
 )
 FORK = hasattr(os, "fork")
+PROGRAM = worker.__file__
 LOADING = 120.0
-"""Seconds a worker may take to load the function."""
+"""Seconds a process may take to load the function."""
 GRACE = 10.0
-"""Seconds after the limit on the clock in which a template has to report; then it is ended too."""
+"""Seconds after the limit on the clock in which a worker has to report; then it is ended too."""
+ENDING = 5.0
+"""Seconds in which processes that are told to end have to be gone; those that can be killed then are."""
 ATTEMPTS = 3
-"""How often in a row a template that was ended is started again."""
-MARK = "PELLUCID_WORKER"
+"""How often in a row a worker or template that was ended is started again."""
+BY_VALUE = ("pellucid.blocks", "pellucid.adapters", "pellucid.errors")
+"""Modules of ours that functions come from. They are sent with the function, so that workers need not import the package."""
 
 Block = pd.DataFrame | dict[str, np.ndarray]
 
@@ -155,7 +165,8 @@ class Isolated:
             raise PlanError(f"a block must answer at least one number, got size={size!r}.")
         self.size, self.limits, self.outcomes = size, limits or Limits(), Outcomes()
         try:
-            self._function = cloudpickle.dumps((function, adapt), protocol=5)
+            with _by_value():
+                self._function = cloudpickle.dumps((function, adapt), protocol=5)
         except Exception as error:
             raise PlanError(
                 f"the function cannot be sent to another process ({worker.in_words(error)}). Create what cannot be "
@@ -193,18 +204,19 @@ class Isolated:
     def _run(self, blocks: Iterable[Block], total: int, public: bool) -> Generator[_Answer, None, None]:
         setup = worker.Setup(
             path=[entry or os.getcwd() for entry in sys.path],
+            directory=os.getcwd(),
+            environment=_environment(),
             function=self._function,
             size=self.size,
             seconds=self.limits.seconds,
             memory=self.limits.memory,
-            public=public,
         )
         count = self.limits.workers or cores()
         counts: Counter[bytes] = Counter()
         ended: dict[int, _Answer] = {}
         taken, told, more = 0, 0, True
         self.outcomes = Outcomes()
-        crew = _Crew(setup, min(count, total) if total else count)
+        crew = _Crew(setup, public, min(count, total) if total else count)
         try:
             crew.start()
             source = iter(blocks)
@@ -236,33 +248,65 @@ class Isolated:
             )
 
 
+class _Unloadable(Exception):
+    """The function cannot be loaded in a process of its own; the message says why."""
+
+
 class _Crew:
     """The workers of one run."""
 
-    def __init__(self, setup: worker.Setup, count: int):
-        self.setup, self.count, self.owner = setup, count, os.getpid()
+    def __init__(self, setup: worker.Setup, public: bool, count: int):
+        self.setup, self.public, self.count, self.owner = setup, public, count, os.getpid()
+        self.told = pickle.dumps(setup._asdict(), protocol=5)
+        self.template: _Template | None = None
         self.workers: list[_Worker] = []
-        self.told: int | None = None
+        self.stopped = False
         self.done: dict[int, _Answer] = {}
 
     def start(self) -> None:
-        """Start the workers and come back when the first has loaded the function; raise when it cannot be loaded."""
+        """Start the workers; raise when the function cannot be loaded."""
         # A run that is never finished ends with the interpreter, while everything it needs for that still exists.
         atexit.register(self.stop)
-        self.told = _file(pickle.dumps(self.setup._asdict(), protocol=5))
-        for _ in range(self.count):
-            self.workers.append(_Template(self.setup, self.told) if FORK else _Spawned(self.setup))
-            self.workers[-1].start()
-        while not any(one.ready for one in self.workers):
-            self.wait()
-            if problem := next((one.problem for one in self.workers if one.problem), None):
-                raise PlanError(
-                    f"the function could not be loaded in a process of its own ({problem}). Make sure that every module "
-                    "it uses can be imported by a new Python process, or define the function in the same file as the call."
-                )
+        try:
+            if FORK:
+                self.template = _kept.template(self.told)
+            self.workers = [_Forked(self.setup, self.public, self.fork) if FORK else _Spawned(self.setup, self.public)]
+            self.workers[0].start()
+            while not self.workers[0].ready:
+                self.wait()
+                if problem := self.workers[0].problem:
+                    raise _Unloadable(problem)
+        except _Unloadable as error:
+            raise PlanError(
+                f"the function could not be loaded in a process of its own ({error}). Make sure that every module "
+                "it uses can be imported by a new Python process, or define the function in the same file as the call."
+            ) from None
+        for _ in range(self.count - 1):
+            self.workers.append(self.workers[0].another())
+
+    def fork(self) -> socket.socket:
+        """The channel of a new worker. A template that is gone is replaced; OSError when there is none to be had."""
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(OSError, _Unloadable):
+                if self.template is None:
+                    self.template = _kept.template(self.told)
+                return self.template.fork()
+            if self.template is not None:
+                self.template.end()
+                self.template = None
+        raise OSError("no worker can be started")
+
+    def check(self) -> None:
+        """May this go on?"""
+        if os.getpid() != self.owner:
+            raise PlanError("a run cannot be continued in a fork of the process that began it; begin it there.")
+        if self.stopped:
+            # The interpreter is about to end and this is a daemon thread: it goes without a word and without answers.
+            raise SystemExit
 
     def free(self) -> bool:
         """Can a block be given? Also when no worker is left: it then fails at once."""
+        self.check()
         return any(one.free for one in self.workers) or all(one.broken for one in self.workers)
 
     def give(self, index: int, block: Block) -> None:
@@ -280,6 +324,7 @@ class _Crew:
 
     def wait(self) -> None:
         """Wait a moment for news, unless there are some."""
+        self.check()
         if self.done:
             return
         channels = [one.channel for one in self.workers if one.channel is not None]
@@ -298,15 +343,19 @@ class _Crew:
     def stop(self) -> None:
         """End every process of the run, and wait until they have ended. A fork of the owner leaves them alone."""
         if os.getpid() != self.owner:
+            for one in self.workers:
+                one.forget()
+            if self.template is not None:
+                self.template.channel.close()
             return
-        workers, self.workers = self.workers, []
+        workers, self.workers, self.stopped = self.workers, [], True
         for one in workers:
             one.dismiss()
         for one in workers:
             one.end()
-        if self.told is not None:
-            os.close(self.told)
-            self.told = None
+        if self.template is not None:
+            _kept.give_back(self.template)
+            self.template = None
         atexit.unregister(self.stop)
 
 
@@ -314,10 +363,9 @@ class _Worker:
     """What a crew knows of a worker: whether it can take a block, which one it has, and the files of that block."""
 
     channel: socket.socket | None = None
-    process: subprocess.Popen[bytes] | None = None
 
-    def __init__(self, setup: worker.Setup):
-        self.setup = setup
+    def __init__(self, setup: worker.Setup, public: bool):
+        self.setup, self.public = setup, public
         self.ready = self.broken = False
         self.problem = ""
         self.index: int | None = None
@@ -329,7 +377,11 @@ class _Worker:
         return self.ready and self.index is None
 
     def start(self) -> None:
-        """Start the process that loads the function."""
+        """Start a process."""
+        raise NotImplementedError
+
+    def another(self) -> _Worker:
+        """One more like this, when this one is ready."""
         raise NotImplementedError
 
     def give(self, index: int, block: bytes) -> None:
@@ -349,7 +401,7 @@ class _Worker:
 
     def answer(self, ended: bytes) -> _Answer:
         """What the block left in its file, when its process has ended by itself; the file is closed."""
-        length, size = self.setup.length, self.setup.size
+        length, size = self.setup.length(self.public), self.setup.size
         written = worker.contents(self.files[-1], length + 1)
         self.close()
         status = written[:1] if ended == worker.ENDED and len(written) == length else ended
@@ -357,8 +409,14 @@ class _Worker:
             numbers = np.frombuffer(written, np.float64, size, offset=1).copy()
             if not np.isnan(numbers).all():
                 return _Answer(status, numbers, "")
-        reason = written[1 + 8 * size :].rstrip(b"\0").decode("utf-8", "replace") if self.setup.public else ""
+        reason = written[1 + 8 * size :].rstrip(b"\0").decode("utf-8", "replace") if self.public else ""
         return _nothing(self.setup, status if status in (worker.MEMORY, worker.SLOW) else worker.FAILED, reason)
+
+    def forget(self) -> None:
+        """Close what a fork of this process has inherited, and leave alone what it belongs to."""
+        if self.channel is not None:
+            self.channel.close()
+        self.close()
 
     def close(self) -> None:
         for file in self.files:
@@ -366,119 +424,117 @@ class _Worker:
         self.files, self.index = [], None
 
 
-class _Template(_Worker):
-    """A process that has loaded the function and forks for every block."""
+class _Forked(_Worker):
+    """A process that forks for every block, itself a fork of the template."""
 
-    def __init__(self, setup: worker.Setup, told: int):
-        super().__init__(setup)
-        self.told, self.failures = told, 0
+    def __init__(self, setup: worker.Setup, public: bool, fork: Callable[[], socket.socket]):
+        super().__init__(setup, public)
+        self.fork, self.failures = fork, 0
 
     def start(self) -> None:
-        self.ready, self.heard, self.child, self.mark = False, b"", None, secrets.token_hex(16)
+        self.ready, self.heard, self.child = False, b"", None
         self.deadline = time.monotonic() + LOADING
-        self.channel, theirs = socket.socketpair()
-        with theirs:
-            self.channel.setblocking(False)
-            self.process = _started(self.mark, [theirs.fileno(), self.told], subprocess.DEVNULL, subprocess.DEVNULL)
+        self.channel = self.fork()
+        self.channel.setblocking(False)
+
+    def another(self) -> _Forked:
+        one = _Forked(self.setup, self.public, self.fork)
+        one.restart()
+        return one
 
     def give(self, index: int, block: bytes) -> None:
         assert self.channel is not None
-        self.index, self.files = index, [_file(block), _file(length=self.setup.length)]
+        self.index, self.files = (index, [_file(block), _file(length=self.setup.length(self.public))])
         self.deadline = time.monotonic() + self.setup.clock + GRACE
-        # A template that is gone is noticed when it is heard next.
+        # A worker that is gone is noticed when it is heard next.
         with contextlib.suppress(OSError):
-            socket.send_fds(self.channel, [b"b"], self.files)
+            socket.send_fds(self.channel, [worker.PUBLIC if self.public else worker.PRIVATE], self.files)
 
     def hear(self) -> _Answer | None:
-        if self.broken or self.channel is None:
+        if self.channel is None:
             return None
         try:
             part = self.channel.recv(4096)
         except BlockingIOError:
-            if time.monotonic() < self.deadline:
-                return None
-            return self.lost(worker.SLOW, "it took too long to load")
+            return None if time.monotonic() < self.deadline else self.lost(worker.SLOW)
         except OSError:
             part = b""
         if not part:
-            return self.lost(worker.FAILED, "its process ended while loading")
+            return self.lost(worker.FAILED)
         self.heard += part
         while len(self.heard) >= worker.MESSAGE.size:
             kind, value = worker.MESSAGE.unpack_from(self.heard)
-            text = self.heard[worker.MESSAGE.size :]
+            self.heard = self.heard[worker.MESSAGE.size :]
             if kind == worker.READY and not self.ready:
                 self.ready, self.deadline, self.failures = True, math.inf, 0
             elif kind == worker.STARTED and self.index is not None:
                 self.child = value
             elif kind == worker.ENDED and self.index is not None:
-                self.heard, self.deadline, self.child = text, math.inf, None
+                self.deadline, self.child = math.inf, None
                 return self.answer(worker.SLOW if value else worker.ENDED)
-            elif kind == worker.REFUSED and not self.ready and len(text) < value <= worker.REASON:
-                return None
             else:
-                said = text[:value].decode("utf-8", "replace") if kind == worker.REFUSED else "its process was disturbed"
-                return self.lost(worker.FAILED, said)
-            self.heard = text
+                return self.lost(worker.FAILED)
         return None
 
-    def lost(self, ended: bytes, problem: str) -> _Answer | None:
-        """The template is gone, or has to go: the block it had fails, and another takes its place."""
-        answer = self.answer(ended) if self.index is not None else None
-        loaded = self.ready
+    def lost(self, ended: bytes) -> _Answer | None:
+        """The worker is gone, or has to go: the block it had fails, and another takes its place."""
+        self.failures += not self.ready
         self.kill()
-        self.problem = "" if loaded else problem
-        self.failures += 1
+        answer = self.answer(ended) if self.index is not None else None
+        self.restart()
+        return answer
+
+    def restart(self) -> None:
         self.broken = self.failures > ATTEMPTS
         if not self.broken:
             try:
                 self.start()
             except OSError:
-                self.kill()
                 self.broken = True
-        return answer
+        if self.broken:
+            self.problem = "its processes end at once"
 
     def dismiss(self) -> None:
         if self.channel is not None:
-            self.channel.close()
-            self.channel = None
+            with contextlib.suppress(OSError):
+                self.channel.shutdown(socket.SHUT_WR)
 
     def end(self) -> None:
-        # The template ends by itself, and before that what its block has started, once the channel is closed.
-        if self.process is not None:
-            try:
-                self.process.wait(GRACE / 2)
-            except subprocess.TimeoutExpired:
-                self.kill()
         self.kill()
         self.close()
 
     def kill(self) -> None:
-        """End the template and what its fork has left, without its help."""
-        self.dismiss()
+        """End the worker and what its fork has left."""
         self.ready = False
-        if self.process is None:
-            return
-        clean = self.process.poll() == 0
-        self.process.kill()
-        self.process.wait()
-        _end_marked(self.mark, None if clean else self.child)
-        self.process = None
+        if self.channel is not None:
+            _close(self.channel)
+            self.channel = None
+            if self.child is not None and sys.platform != "linux":
+                with contextlib.suppress(OSError):
+                    os.killpg(self.child, signal.SIGKILL)
 
 
 class _Spawned(_Worker):
     """A new process for every block, where processes cannot be forked."""
 
-    def start(self) -> None:
-        self.begin({**self.setup._asdict(), "public": True, "block": None}, 1 + worker.REASON, LOADING)
+    process: subprocess.Popen[bytes] | None = None
 
-    def begin(self, asked: dict[str, Any], length: int, seconds: float) -> None:
-        self.mark = secrets.token_hex(16)
-        self.deadline = time.monotonic() + seconds
+    def start(self) -> None:
+        self.begin(None, 1 + worker.REASON, LOADING)
+
+    def another(self) -> _Spawned:
+        one = _Spawned(self.setup, self.public)
+        one.ready = True
+        return one
+
+    def begin(self, block: bytes | None, length: int, seconds: float) -> None:
+        asked = {**self.setup._asdict(), "block": block, "public": self.public}
+        self.mark, self.deadline = _mark(), time.monotonic() + seconds
         self.files = [_file(pickle.dumps(asked, protocol=5)), _file(length=length)]
         self.process = _started(self.mark, [], *self.files)
 
     def give(self, index: int, block: bytes) -> None:
-        self.begin({**self.setup._asdict(), "block": block}, self.setup.length, self.setup.clock + GRACE)
+        self.begin(block, self.setup.length(self.public), self.setup.clock + GRACE)
         self.index = index
 
     def hear(self) -> _Answer | None:
@@ -501,12 +557,216 @@ class _Spawned(_Worker):
         self.kill()
         self.close()
 
+    def forget(self) -> None:
+        if self.process is not None:
+            self.process.returncode = 0
+        super().forget()
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             _end_marked(self.mark, self.process.pid)
             self.process = None
+
+
+class _Nursery:
+    """This side of a process that forks on demand."""
+
+    channel: socket.socket
+
+    def fork(self, *descriptors: int) -> socket.socket:
+        """The channel of a new fork, which gets these descriptors too. OSError when the process is gone."""
+        mine, theirs = socket.socketpair()
+        try:
+            with theirs:
+                socket.send_fds(self.channel, [worker.FORK], [theirs.fileno(), *descriptors])
+        except BaseException:
+            mine.close()
+            raise
+        return mine
+
+    def problem(self) -> str:
+        """Wait until everything is loaded; why it could not be, or nothing."""
+        end, said = time.monotonic() + LOADING, b""
+        while len(said) < (size := worker.MESSAGE.size) or said[:1] == worker.REFUSED:
+            left = end - time.monotonic()
+            self.channel.settimeout(max(0.001, left))
+            try:
+                part = self.channel.recv(4096) if left > 0 else b""
+            except OSError:
+                part = b""
+            if not part:
+                break
+            said += part
+        if said[:1] == worker.READY:
+            return ""
+        if said[:1] == worker.REFUSED:
+            return said[size:].decode("utf-8", "replace")
+        return "it took too long to load" if time.monotonic() >= end else "its process ended while loading"
+
+    def fresh(self) -> bool:
+        """Is it alive, and are the files that it has loaded still the same?"""
+        with contextlib.suppress(OSError):
+            self.channel.sendall(worker.FRESH)
+            return not self.problem()
+        return False
+
+
+class _Zygote(_Nursery):
+    """A process that has loaded the libraries every function needs, and forks templates."""
+
+    def __init__(self) -> None:
+        self.mark = _mark()
+        self.channel, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self.process = _started(self.mark, [theirs.fileno()], subprocess.DEVNULL, subprocess.DEVNULL)
+        except BaseException:
+            self.channel.close()
+            raise
+
+    def end(self) -> None:
+        """It ends by itself, and before that everything below it, once the channel is closed."""
+        self.channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if self.process.wait(ENDING) == 0:
+                return
+        self.process.kill()
+        self.process.wait()
+        _end_marked(self.mark, self.process.pid)
+
+    def forget(self) -> None:
+        """In a fork of this process, whose child it is not."""
+        self.channel.close()
+        self.process.returncode = 0
+
+
+class _Template(_Nursery):
+    """A process that has loaded the function, and forks workers."""
+
+    def __init__(self, zygote: _Zygote, told: bytes):
+        self.told = told
+        file = _file(told)
+        try:
+            self.channel = zygote.fork(file)
+        finally:
+            os.close(file)
+
+    def end(self) -> None:
+        _close(self.channel)
+
+
+class _Kept:
+    """What is kept between runs: the zygote, and the template of the last run."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.zygote: _Zygote | None = None
+        self.last: _Template | None = None
+
+    def template(self, told: bytes) -> _Template:
+        """A template for this setup, which belongs to the caller until it is given back. OSError, or _Unloadable."""
+        with self.lock:
+            last, self.last = self.last, None
+        if last is not None:
+            if last.told == told and last.fresh():
+                return last
+            last.end()
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(BrokenPipeError):
+                zygote = self.living()
+                template = _Template(zygote, told)
+                problem = "it was interrupted"
+                try:
+                    problem = template.problem()
+                finally:
+                    if problem:
+                        template.end()
+                if not problem:
+                    return template
+                # When the zygote is gone too, that says nothing about the function.
+                if zygote is self.living():
+                    raise _Unloadable(problem)
+        raise _Unloadable("its processes end at once")
+
+    def living(self) -> _Zygote:
+        """The zygote, or another if it is gone."""
+        with self.lock:
+            if self.zygote is not None and not self.zygote.fresh():
+                self.zygote.end()
+                self.zygote = None
+            if self.zygote is None:
+                self.zygote = _Zygote()
+            return self.zygote
+
+    def give_back(self, template: _Template) -> None:
+        """Keep this one; the one kept so far ends."""
+        with self.lock:
+            last, self.last = self.last, template
+        if last is not None:
+            last.end()
+
+    def close(self) -> None:
+        """End everything that is kept, and wait for it."""
+        with self.lock:
+            zygote, last, self.zygote, self.last = self.zygote, self.last, None, None
+        if last is not None:
+            last.end()
+        if zygote is not None:
+            zygote.end()
+
+    def forget(self) -> None:
+        """In a fork of this process: what is kept belongs to the process it was forked from."""
+        if self.last is not None:
+            self.last.channel.close()
+        if self.zygote is not None:
+            self.zygote.forget()
+        self.__init__()  # type: ignore[misc]
+
+
+_kept = _Kept()
+atexit.register(_kept.close)
+if FORK:
+    os.register_at_fork(after_in_child=_kept.forget)
+
+
+def _close(channel: socket.socket) -> None:
+    """Let a fork end, and come back when it has, and everything it left with it."""
+    with contextlib.suppress(OSError):
+        channel.shutdown(socket.SHUT_WR)
+        channel.settimeout(ENDING)
+        while channel.recv(4096):
+            pass
+    channel.close()
+
+
+@contextlib.contextmanager
+def _by_value() -> Iterator[None]:
+    """While this lasts, what comes from our own modules is pickled whole."""
+    with _pickling:
+        known = cloudpickle.list_registry_pickle_by_value()
+        ours = [sys.modules[name] for name in BY_VALUE if name in sys.modules and name not in known]
+        for module in ours:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            for module in ours:
+                cloudpickle.unregister_pickle_by_value(module)
+
+
+_pickling = threading.RLock()
+
+
+def _mark() -> str:
+    """A word by which a process and all below it can be found again."""
+    return f"{os.getpid()}-{secrets.token_hex(16)}"
+
+
+def _environment() -> dict[str, str]:
+    """The environment of this process, with one thread for numerical libraries."""
+    return {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONHASHSEED": "0"}
 
 
 def _nothing(setup: worker.Setup, status: bytes, reason: str = "") -> _Answer:
@@ -531,13 +791,12 @@ def _file(content: bytes = b"", length: int = 0) -> int:
 
 def _started(mark: str, descriptors: list[int], stdin: int, stdout: int) -> subprocess.Popen[bytes]:
     """A new Python process for the worker's side: silent, in its own session, with one thread, and marked to be found again."""
-    environment = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONHASHSEED": "0", MARK: mark}
     return subprocess.Popen(
-        [sys.executable, "-P", "-W", "ignore", worker.__file__, *map(str, descriptors)],
+        [sys.executable, "-P", "-W", "ignore", PROGRAM, *map(str, descriptors)],
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.DEVNULL,
-        env=environment,
+        env={**_environment(), worker.MARK: mark},
         pass_fds=descriptors,
         start_new_session=True,
     )
@@ -548,7 +807,7 @@ def _end_marked(mark: str, child: int | None) -> None:
     if child is not None and hasattr(os, "killpg"):
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
-    wanted, end = f"{MARK}={mark}".encode(), time.monotonic() + GRACE / 2
+    wanted, end = f"{worker.MARK}={mark}".encode(), time.monotonic() + ENDING
     while (found := _marked(wanted)) and time.monotonic() < end:
         for pid in found:
             with contextlib.suppress(OSError):

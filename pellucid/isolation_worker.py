@@ -2,9 +2,14 @@
 
 This file is run by its path, not imported, so that a worker does not load the rest of the package.
 
-A *template* loads the function and then only forks: it is handed two descriptors for a block and passes them on to the fork
-without reading them. Records are read, and user code runs on them, in the fork alone, so the template never holds anything
-that a later fork could find. Without `fork` a process is started for every block (`once`) and does the same.
+Three processes stand between this package and a block, each a fork of the one before:
+
+- The *zygote* has loaded the libraries that every function needs. It sees neither functions nor records.
+- A *template* has loaded one function. It sees no records.
+- A *worker* forks for every block: it is handed two descriptors and passes them on to the fork without reading them.
+
+Records are read, and user code runs on them, in the last fork alone, so no process holds anything that a later fork could find.
+Without `fork` a process is started for every block (`once`) and does the same.
 
 The answer is written into a file in memory whose length was fixed beforehand: one byte that says what happened, `size`
 floats and, for public blocks only, a reason.
@@ -15,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import math
 import mmap
 import os
@@ -41,23 +47,32 @@ except ImportError:  # Windows
 ANSWERED, FAILED, MEMORY, SLOW = b"A", b"F", b"M", b"S"
 """What happened to a block; zero, the byte the file starts with, means that the process ended without a word."""
 READY, REFUSED, STARTED, ENDED = b"r", b"x", b"s", b"e"
-"""What a template tells: loaded, not loaded (text follows), forked (its number), the fork has ended (1: too slow)."""
+"""What a template or worker tells: loaded, not loaded (text follows), forked (its number), the fork has ended (1: too slow)."""
+FORK, FRESH = b"f", b"?"
+"""What is asked of a zygote or template: to fork, and whether what it has loaded is still what it would load now."""
+PRIVATE, PUBLIC = b"b", b"p"
+"""What is asked of a worker: to run a block. A reason for a failure leaves the process of a public one."""
 MESSAGE = struct.Struct("=cI")
 REASON = 400
 """Bytes kept for a reason when the block is public."""
+MARK = "PELLUCID_WORKER"
+"""The variable by which processes are found again whose parents are gone."""
+PATIENCE = 1.0
+"""Seconds in which a process may end by itself."""
 SUBREAPER = 36
 """Linux: orphans below this process become its children, so that it can end them."""
 
 
 class Setup(NamedTuple):
-    """What a worker is told before any block: where to import from, the function, the limits, whether blocks are public."""
+    """What a template is told: where it is, the function, the form of an answer, the limits of a block."""
 
     path: list[str]
+    directory: str
+    environment: dict[str, str]
     function: bytes
     size: int
     seconds: float
     memory: int
-    public: bool
 
     @property
     def computing(self) -> int:
@@ -69,10 +84,9 @@ class Setup(NamedTuple):
         """Seconds on the clock: more than of computing, so that a busy machine does not decide who is too slow."""
         return 2 * self.computing
 
-    @property
-    def length(self) -> int:
+    def length(self, public: bool) -> int:
         """Bytes of an answer."""
-        return 1 + 8 * self.size + (REASON if self.public else 0)
+        return 1 + 8 * self.size + (REASON if public else 0)
 
 
 def contents(descriptor: int, most: int | None = None) -> bytes:
@@ -97,8 +111,17 @@ def shared_memory() -> set[str]:
         return set()
 
 
-def load(setup: Setup) -> tuple[Callable[[pd.DataFrame], Any], Callable[[Any], Any] | None]:
+Loaded = tuple[Callable[[pd.DataFrame], Any], Callable[[Any], Any] | None]
+"""A function and its adapter."""
+
+
+def load(setup: Setup) -> Loaded:
     """The function and its adapter. What is raised here is about the function alone: no record was sent yet."""
+    mark = os.environ[MARK]
+    os.environ.clear()
+    os.environ.update({**setup.environment, MARK: mark})
+    with contextlib.suppress(OSError):
+        os.chdir(setup.directory)
     sys.path[:] = setup.path
     before = shared_memory()
     function, adapt = pickle.loads(setup.function)
@@ -125,22 +148,33 @@ def warm_up() -> None:
         frame.groupby("text")["number"].mean()
 
 
-def limit(setup: Setup) -> None:
-    """Processor time, memory above what is loaded, no core dumps, and no bytes into files."""
+def limit_all(setup: Setup) -> None:
+    """What a worker's forks inherit: memory above what is loaded, no core dumps, and no bytes into files."""
     if resource is None:
         return
-    wanted = [(resource.RLIMIT_CORE, 0, 0), (resource.RLIMIT_FSIZE, 0, 0)]
-    computing = setup.computing + int(time.process_time())
-    wanted.append((resource.RLIMIT_CPU, computing, computing + 1))
+    # A write is then refused with an error, and does not end the process.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    lower(resource.RLIMIT_CORE, 0, 0)
+    lower(resource.RLIMIT_FSIZE, 0, 0)
     with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as sizes:
         room = int(sizes.read().split()[0]) * mmap.PAGESIZE + setup.memory
-        wanted.append((resource.RLIMIT_AS, room, room))
-    for kind, soft, hard in wanted:
-        highest = resource.getrlimit(kind)[1]
-        if highest != resource.RLIM_INFINITY:
-            soft, hard = min(soft, highest), min(hard, highest)
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(kind, (soft, hard))
+        lower(resource.RLIMIT_AS, room, room)
+
+
+def limit_time(setup: Setup) -> None:
+    """What each block has for itself."""
+    if resource is not None:
+        computing = setup.computing + int(time.process_time())
+        lower(resource.RLIMIT_CPU, computing, computing + 1)
+
+
+def lower(kind: int, soft: int, hard: int) -> None:
+    """Limit a resource, unless it is limited further already."""
+    highest = resource.getrlimit(kind)[1]
+    if highest != resource.RLIM_INFINITY:
+        soft, hard = min(soft, highest), min(hard, highest)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(kind, (soft, hard))
 
 
 def one_process() -> contextlib.AbstractContextManager[Any]:
@@ -167,35 +201,40 @@ def numbers(answer: Any, size: int) -> np.ndarray:
     return array.reshape(size)
 
 
-def run(setup: Setup, function: Callable, adapt: Callable | None, block: bytes, result: int) -> NoReturn:
+def run(setup: Setup, loaded: Loaded, public: bool, block: bytes, result: int) -> NoReturn:
     """Run the function on the block and leave its answer in the file `result`; this process ends here."""
     me = os.getpid()
-    buffer = mmap.mmap(result, setup.length)
+    function, adapt = loaded
+    buffer = mmap.mmap(result, setup.length(public))
     # Always a copy, because what was read-only in the parent arrives read-only, and functions may write into their frame.
     frame = pd.DataFrame(pickle.loads(block), copy=True)
     del block
     os.close(result)
     status, reason = FAILED, ""
+    refused: list[bool] = []
     try:
-        limit(setup)
+        limit_time(setup)
+        if public and resource is not None:
+            # Errors do not always tell that a write was refused, or are hidden behind others.
+            signal.signal(signal.SIGXFSZ, lambda *_: refused.append(True))
         random.seed()
         np.random.seed()
-        warnings.simplefilter("ignore")
-        with one_process():
-            answer = function(frame)
-            answer = numbers(adapt(answer) if adapt else answer, setup.size)
+        answer = function(frame)
+        answer = numbers(adapt(answer) if adapt else answer, setup.size)
         buffer[1 : 1 + 8 * setup.size] = answer.tobytes()
         status = ANSWERED
     except MemoryError:
         status = MEMORY
     except BaseException as error:
-        if setup.public:
+        if public:
             reason = in_words(error)
+            if refused:
+                reason = f"a file that it wanted to write: a block cannot write files, so keep everything in memory ({reason})"
     finally:
         # A function that forks comes back twice; only the first process may speak.
         if os.getpid() != me:
             os._exit(1)
-        if setup.public:
+        if public:
             start = 1 + 8 * setup.size
             text = reason.encode("utf-8", "replace")[:REASON]
             buffer[start : start + len(text)] = text
@@ -203,19 +242,24 @@ def run(setup: Setup, function: Callable, adapt: Callable | None, block: bytes, 
         os._exit(0)
 
 
-def forked(setup: Setup, function: Callable, adapt: Callable | None, descriptors: list[int]) -> NoReturn:
-    """The life of a fork: a process group of its own, the two descriptors of its block, nothing else of the template's."""
+def close_others(descriptors: list[int]) -> None:
+    """Close every descriptor but these and standard input, output and error."""
+    first = 3
+    for descriptor in sorted(descriptors):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def forked(setup: Setup, loaded: Loaded, public: bool, descriptors: list[int]) -> NoReturn:
+    """The life of a block's fork: a process group of its own, the two descriptors of its block, nothing else of the worker's."""
     try:
         os.setpgid(0, 0)
-        first = 3
-        for descriptor in sorted(descriptors):
-            os.closerange(first, descriptor)
-            first = descriptor + 1
-        os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+        close_others(descriptors)
         data, result = descriptors
         block = contents(data)
         os.close(data)
-        run(setup, function, adapt, block, result)
+        run(setup, loaded, public, block, result)
     finally:
         os._exit(1)
 
@@ -235,9 +279,9 @@ def end_all(child: int) -> None:
 
 
 def children() -> list[int]:
-    """Processes whose parent is this one."""
+    """Processes whose parent is this one; none where the operating system does not tell."""
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
+    for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as status:
             # The name of a program may hold anything, a bracket too: the fields start after the last one.
             if int(status.read().rpartition(b")")[2].split()[1]) == os.getpid():
@@ -271,18 +315,16 @@ def watch(child: int, channel: socket.socket, setup: Setup) -> bool:
             os.close(sign)
 
 
-def serve(channel: socket.socket, setup: Setup, function: Callable, adapt: Callable | None) -> None:
-    """Fork for every block, until the parent closes the channel or is gone."""
-    parent = os.getppid()
-    while os.getppid() == parent:
-        if not select.select([channel], [], [], 1.0)[0]:
-            continue
+def serve(channel: socket.socket, setup: Setup, loaded: Loaded) -> None:
+    """Fork for every block, until the parent closes the channel."""
+    channel.sendall(MESSAGE.pack(READY, 0))
+    while True:
         asked, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
         if not asked:
             return
         child = os.fork()
         if child == 0:
-            forked(setup, function, adapt, descriptors)
+            forked(setup, loaded, asked == PUBLIC, descriptors)
         try:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -296,24 +338,176 @@ def serve(channel: socket.socket, setup: Setup, function: Callable, adapt: Calla
         channel.sendall(MESSAGE.pack(ENDED, slow))
 
 
-def template(channel: socket.socket, told: int) -> None:
-    """Load the function, say so, and fork on demand."""
+def adopt_orphans() -> None:
+    """On Linux: what processes below this one leave behind becomes a child of this one, which can then end it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+
+
+class Nursery:
+    """Forks on demand, and ends whatever a fork has left when it is gone.
+
+    The parent talks to a fork through a channel of its own, the first of the descriptors it sends. The nursery holds that
+    channel open too, until the fork and all it left have ended: when the parent hears the end of the channel, they have.
+    """
+
+    def __init__(self, channel: socket.socket, begin: Callable[[list[int]], None], fresh: Callable[[], bool]):
+        self.channel, self.begin, self.fresh = channel, begin, fresh
+        self.forks: dict[int, tuple[int, float]] = {}
+        """Their channels, and when to end them."""
+        self.listening = True
+        adopt_orphans()
+        self.bell, ring = os.pipe()
+        os.set_blocking(self.bell, False)
+        os.set_blocking(ring, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
+
+    def keep(self, wanted: Callable[[], bool]) -> None:
+        """Until the parent closes the channel, or nobody wants this any more."""
+        while self.listening or self.forks:
+            heard = self.wait()
+            if self.bell in heard:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self.bell, 4096)
+            if self.channel.fileno() in heard:
+                self.listen()
+            self.listening = self.listening and wanted()
+            for pid, (own, end) in self.forks.items():
+                if end == math.inf and (own in heard or not self.listening):
+                    self.forks[pid] = own, time.monotonic() + PATIENCE
+                elif end < time.monotonic():
+                    os.kill(pid, signal.SIGKILL)
+            self.reap()
+
+    def wait(self) -> set[int]:
+        """The descriptors that have news: someone asks, someone has closed a channel, a fork has ended."""
+        poll = select.poll()
+        poll.register(self.bell, select.POLLIN)
+        if self.listening:
+            poll.register(self.channel, select.POLLIN)
+        first = time.monotonic() + 1.0
+        for own, end in self.forks.values():
+            if end == math.inf:
+                # Not what is said, which is for the fork, but that nobody will say any more.
+                poll.register(own, getattr(select, "POLLRDHUP", select.POLLHUP))
+            first = min(first, end)
+        return {descriptor for descriptor, _ in poll.poll(max(0.0, 1000 * (first - time.monotonic())))}
+
+    def listen(self) -> None:
+        try:
+            asked, descriptors, _, _ = socket.recv_fds(self.channel, 1, 2)
+        except OSError:
+            asked, descriptors = b"", []
+        if asked == FORK and descriptors:
+            self.fork(descriptors)
+        elif asked == FRESH and self.fresh():
+            with contextlib.suppress(OSError):
+                self.channel.sendall(MESSAGE.pack(READY, 0))
+        else:
+            self.listening = False
+
+    def fork(self, descriptors: list[int]) -> None:
+        own, *rest = descriptors
+        try:
+            child = os.fork()
+        except OSError:
+            os.close(own)
+        else:
+            if child == 0:
+                code = 1
+                try:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    close_others(descriptors)
+                    self.begin(descriptors)
+                    code = 0
+                finally:
+                    os._exit(code)
+            self.forks[child] = own, math.inf
+        for descriptor in rest:
+            os.close(descriptor)
+
+    def reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                if pid in self.forks:
+                    own, _ = self.forks.pop(pid)
+                    if status:
+                        self.end_orphans()
+                    os.close(own)
+
+    def end_orphans(self) -> None:
+        """What a fork left that did not end by itself. They have no parent but this process, and their own come after them."""
+        while orphans := set(children()) - self.forks.keys():
+            for pid in orphans:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def changes(modules: set[str]) -> dict[str, int]:
+    """When the files of these modules were last written."""
+    found = {}
+    for name in modules:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str):
+            with contextlib.suppress(OSError):
+                found[file] = os.stat(file).st_mtime_ns
+    return found
+
+
+def settle() -> None:
+    """Leave what is loaded out of garbage collection, which would touch, and so copy, all of it in every fork."""
+    warm_up()
+    gc.collect()
+    gc.freeze()
+
+
+def template(channel: socket.socket, told: int) -> None:
+    """The life of a template: load the function, say so, and fork workers on demand."""
+    adopt_orphans()
     setup = Setup(**pickle.loads(contents(told)))
     os.close(told)
+    libraries = set(sys.modules)
+    # The zygote's generator would be the same in every template.
+    np.random.seed()
     try:
-        function, adapt = load(setup)
+        loaded = load(setup)
     except BaseException as error:
         text = in_words(error).encode("utf-8", "replace")[:REASON]
         channel.sendall(MESSAGE.pack(REFUSED, len(text)) + text)
         return
-    warm_up()
-    # What is loaded is left out of garbage collection, which would touch, and so copy, all of it in every fork.
-    gc.freeze()
+    settle()
+    own = set(sys.modules) - libraries
+    written = changes(own)
     channel.sendall(MESSAGE.pack(READY, 0))
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        serve(channel, setup, function, adapt)
+    nursery = Nursery(
+        channel, lambda given: worker(socket.socket(fileno=given[0]), setup, loaded), lambda: changes(own) == written
+    )
+    nursery.keep(lambda: True)
+
+
+def worker(channel: socket.socket, setup: Setup, loaded: Loaded) -> None:
+    """The life of a worker: everything that its forks can inherit is done here, once, and not in every block."""
+    adopt_orphans()
+    limit_all(setup)
+    warnings.simplefilter("ignore")
+    with one_process(), contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        serve(channel, setup, loaded)
+
+
+def zygote(channel: socket.socket) -> None:
+    """The life of the zygote: fork templates on demand, until the process that started it is gone."""
+    parent = os.getppid()
+    with contextlib.suppress(ImportError):
+        importlib.import_module("cloudpickle")
+    settle()
+    nursery = Nursery(channel, lambda given: template(socket.socket(fileno=given[0]), given[1]), lambda: True)
+    # A fork of the parent may hold the channel open for longer than the parent lives.
+    nursery.keep(lambda: os.getppid() == parent)
 
 
 def once() -> None:
@@ -324,10 +518,10 @@ def once() -> None:
     os.close(nowhere)
     asked = pickle.loads(contents(told))
     os.close(told)
-    block = asked.pop("block")
+    block, public = asked.pop("block"), asked.pop("public")
     setup = Setup(**asked)
     try:
-        function, adapt = load(setup)
+        loaded = load(setup)
     except BaseException as error:
         if block is None:
             text = in_words(error).encode("utf-8", "replace")[:REASON]
@@ -336,12 +530,15 @@ def once() -> None:
     if block is None:
         os.write(result, ANSWERED)
         return
-    run(setup, function, adapt, block, result)
+    limit_all(setup)
+    warnings.simplefilter("ignore")
+    with one_process():
+        run(setup, loaded, public, block, result)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        template(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+        zygote(socket.socket(fileno=int(sys.argv[1])))
     else:
         once()
     os._exit(0)

@@ -206,6 +206,7 @@ def test_every_adapter_pickles_and_answers_alike(rows, classifier):
         adapters.permutation_importance(classifier, "ill"),
         adapters.local_surrogate(risk, {"age": 40, "sex": "M", "bmi": 30.0}, INPUTS),
         adapters.tree_surrogate(risk, INPUTS),
+        adapters.h_statistic(risk, INPUTS, "age"),
     ]
     if importlib.util.find_spec("shap"):
         made.append(adapters.shap_dependence(risk, "sex", ["M", "F"], public))
