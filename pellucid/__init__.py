@@ -48,6 +48,10 @@ from .explainers import (
     PrivateKMeans,
     PrivatePlot,
     PrivateRanking,
+    ShapDependence,
+    ShapImportance,
+    ShapRanking,
+    ShapValues,
     Statistic,
 )
 from .explanation import Explanation, from_json, load
@@ -98,6 +102,10 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Session",
+    "ShapDependence",
+    "ShapImportance",
+    "ShapRanking",
+    "ShapValues",
     "Statistic",
     "Total",
     "Unit",

@@ -25,7 +25,7 @@ from .explanation import Explanation, from_json
 from .isolation import Outcomes
 from .ledger import Account, Entry, Ledger, budget_units, charge_units, from_units
 from .mechanisms import Spend, is_private
-from .model import PROBES, BlackBox, PrivateTraining
+from .model import PROBES, PrivateTraining
 from .schema import Schema, Unit, check_relation
 
 
@@ -327,7 +327,7 @@ class Session:
             rho=rho,
             total=self._total(),
             charges=tuple(_charge_dict(charge, public.spend.currency) for charge in charges),
-            protects=_protects(explainer.models, self.unit),
+            protects=_protects(explainer, self.unit),
             bounds=self._bound_sources(explainer),
             references=explainer.references,
             by=by,
@@ -399,9 +399,9 @@ def _charge_dict(charge: Charge, currency: str) -> dict[str, Any]:
     }
 
 
-def _protects(models: tuple[BlackBox, ...], unit: Unit) -> dict[str, str]:
+def _protects(explainer: Explainer, unit: Unit) -> dict[str, str]:
     says = {"explanation data": f"protected, {unit.text}"}
-    for model in models:
+    for model in explainer.models:
         if isinstance(model.trained_on, PrivateTraining):
             training = f"protected by its own training, {model.trained_on.text}; a person in both pays the sum"
         elif model.trained_on == "this data":
@@ -410,7 +410,7 @@ def _protects(models: tuple[BlackBox, ...], unit: Unit) -> dict[str, str]:
             training = "other data: nothing is claimed about it"
         says[f"training data of {model.name}"] = training
         says[f"the model {model.name} itself"] = "not protected: its answers appear in the release"
-    return {**says, "record asked about": "none is involved"}
+    return {**says, "record asked about": explainer.about_record()}
 
 
 @cache

@@ -57,7 +57,11 @@ def waterfall(result: Any, ax: Any = None, most: int = 12) -> Any:
         ax.plot([at, at], [row - 1, row + 0.3] if row > 0 else [row - 0.3, row + 0.3], color="0.6", linewidth=0.8)
     ax.axvline(start, color="0.6", linewidth=0.8, linestyle=":")
     ax.axvline(at, color=INK, linewidth=0.8, linestyle=":")
-    said = f"from the mean prediction {start:.3g} to the prediction {at:.3g}" if result.base is not None else "values, one after the other"
+    said = (
+        f"from the mean prediction {start:.3g} to the prediction {at:.3g}"
+        if result.base is not None
+        else "values, one after the other"
+    )
     return _closed(ax, result, said)
 
 

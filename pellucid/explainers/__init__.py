@@ -11,6 +11,10 @@ from .permutation_importance import PermutationImportance
 from .private_kmeans import PrivateKMeans
 from .private_plot import PrivatePlot
 from .private_ranking import PrivateRanking
+from .shap_dependence import ShapDependence
+from .shap_importance import ShapImportance
+from .shap_ranking import ShapRanking
+from .shap_values import ShapValues
 from .statistic import Statistic
 
 __all__ = [
@@ -25,5 +29,9 @@ __all__ = [
     "PrivateKMeans",
     "PrivatePlot",
     "PrivateRanking",
+    "ShapDependence",
+    "ShapImportance",
+    "ShapRanking",
+    "ShapValues",
     "Statistic",
 ]

@@ -75,6 +75,10 @@ class Explainer(ABC):
         """What reads what, from the records to the explanation; the stages that are charged must be an enabling set of it."""
         return None
 
+    def about_record(self) -> str:
+        """What the certificate says about the record asked about."""
+        return "none is involved"
+
     def assumptions(self) -> tuple[str, ...]:
         """What this explainer's guarantee rests on beyond the session's own list."""
         return ()

@@ -12,7 +12,7 @@ import numpy as np
 from ..bounds import UNITS, Bound, Parts, _round, _sum
 from ..errors import PlanError
 from ..mechanisms import Norms
-from .radii import Radii, shapley_radii
+from .radii import Radii, shapley_radii, whole_radii
 
 MOST_FEATURES = 1024
 
@@ -37,7 +37,8 @@ class ShapleyVectors(Bound):
     The limits are those of exact Shapley vectors of any model with output in [lo, hi], so exact vectors are only rounded, and
     estimates are moved only where they cannot be right. The guarantee does not depend on it: it is computed from the integer
     set. `radii` and `shares` (what each coordinate gets of the prediction) replace the sizes and the centre, for estimators
-    with sizes of their own. With `count` one more coordinate counts the records. Claim: shapley-set
+    with sizes of their own. With `count` one more coordinate counts the records. With `positive` the coordinates are sizes of
+    Shapley values: nothing is centred, and negative numbers become 0. Claim: shapley-set
     """
 
     length: int
@@ -48,6 +49,7 @@ class ShapleyVectors(Bound):
     ranked: bool = False
     radii: Radii | None = None
     shares: tuple[float, ...] = ()
+    positive: bool = False
     claim = "shapley-set"
 
     LIMIT = 1 << 26
@@ -69,7 +71,7 @@ class ShapleyVectors(Bound):
     @property
     def sizes(self) -> Radii:
         """The sizes of the set in units of the output range, before they are put on the grid."""
-        return self.radii or shapley_radii(self.length)
+        return self.radii or (whole_radii if self.positive else shapley_radii)(self.length)
 
     @property
     def unit(self) -> float:
@@ -79,6 +81,8 @@ class ShapleyVectors(Bound):
     @property
     def offset(self) -> np.ndarray:
         """The centre in grid units, whole numbers: what a total lacks per record."""
+        if self.positive:
+            return np.zeros(self.length, dtype=np.int64)
         shares = np.array(self.shares) if self.shares else np.full(self.length, 1 / self.length)
         return np.rint(shares * ((self.prediction - self.lo) - (self.hi - self.lo) / 2) / self.unit).astype(np.int64)
 
@@ -99,7 +103,7 @@ class ShapleyVectors(Bound):
         values = np.asarray(values, dtype=float)
         if values.ndim != 2 or values.shape[1] != self.length:
             raise AssertionError("a map must give one Shapley vector per record")
-        z = np.clip(_round(values, self.unit) - self.offset, -self.LIMIT, self.LIMIT)
+        z = np.clip(_round(values, self.unit) - self.offset, 0 if self.positive else -self.LIMIT, self.LIMIT)
         k = np.ones(len(z), dtype=np.int64) if parts is None else np.maximum(parts, 1)
         if parts is not None:
             z = np.where(parts[:, None] > 0, np.sign(z) * (np.abs(z) // k[:, None]), 0)
@@ -118,6 +122,9 @@ class ShapleyVectors(Bound):
 
     def replaced(self) -> Norms:
         limits, counted = self.limits, self.LIMIT * self.count
+        if self.positive:
+            # The difference of two numbers that are not negative is no larger than one of them, its square than both squares.
+            return Norms(2 * limits.l1 + counted, 2 * limits.l2_squared + counted**2, limits.linf)
         # The set is symmetric; the count of a person lies between nothing and LIMIT.
         return Norms(2 * limits.l1 + counted, 4 * limits.l2_squared + counted**2, 2 * limits.linf)
 
@@ -134,9 +141,10 @@ class ShapleyVectors(Bound):
     @property
     def text(self) -> str:
         r = self.sizes
+        what, where = ("sizes of Shapley values", "") if self.positive else ("Shapley vectors", "around their centre ")
         return (
-            f"Shapley vectors of {self.length} features of a model with range [{self.lo:g}, {self.hi:g}], shrunk around their "
-            f"centre into sizes (in ranges) L∞ {r.linf:.4g}, L1 {r.l1:.4g}, L2 {r.l2:.4g}"
+            f"{what} of {self.length} features of a model with range [{self.lo:g}, {self.hi:g}], shrunk {where}"
+            f"into sizes (in ranges) L∞ {r.linf:.4g}, L1 {r.l1:.4g}, L2 {r.l2:.4g}"
             + (f", spread {r.spread:.4g}, two largest {r.pair:.4g}" if self.ranked else "")
             + (", and a count of records" if self.count else "")
         )

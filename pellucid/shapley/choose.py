@@ -9,13 +9,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..errors import PlanError
+from ..grids import every_value
 from ..model import Model
 from ..rows import Rows
-from ..schema import Schema
+from ..schema import Category, Feature, Schema
+from ..sensitivity.encoding import MAX_LEVELS
 from .bound import ShapleyVectors
 from .coalitions import MOST_ENUMERATED, Enumerated, Mixtures, Permuted, RecordAsked, Regressed
 from .exact import LinearTerms, TreeWalks, used_features
 from .fitted import NotAdditive, fitted, never_clipped
+from .radii import Radii, whole_radii
 from .record import asked_record
 
 Method = Literal["linear", "trees", "enumeration", "permutations", "kernel"]
@@ -26,7 +29,11 @@ CHEAP = 10
 
 @dataclass(frozen=True)
 class Chosen:
-    """An estimator, and why it was taken. Called with rows, it gives one Shapley vector per record over `features`."""
+    """An estimator, and why it was taken. Called with rows, it gives one Shapley vector per record over `features`.
+
+    `prediction` decides the centre of the vectors: the prediction for the record asked about. `ranges` are the values each
+    coordinate can take, where they are known (linear models).
+    """
 
     method: Method
     estimator: Callable[[Rows], np.ndarray]
@@ -36,6 +43,7 @@ class Chosen:
     why: str
     output: tuple[float, float]
     prediction: float
+    ranges: tuple[tuple[float, float], ...] = ()
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return self.estimator(rows)
@@ -45,15 +53,59 @@ class Chosen:
         """The columns the estimator reads: all features of the model, also those without a part."""
         return self.features + self.unused
 
-    def bound(self, count: bool = False, ranked: bool = False, own_sizes: bool = False) -> ShapleyVectors:
-        """The set the vectors are clipped into: that of exact Shapley vectors, or the larger one of a kernel design."""
-        whole = ShapleyVectors(len(self.features), *self.output, self.prediction, count, ranked)
+    @property
+    def farthest_centre(self) -> float:
+        """How far from 0 the centre of a value can lie, whatever the record asked about."""
+        if self.ranges:
+            return max(hi - lo for lo, hi in self.ranges) / 2
+        return (self.output[1] - self.output[0]) / 2 / len(self.features)
+
+    def bound(
+        self,
+        count: bool = False,
+        ranked: bool = False,
+        own_sizes: bool = False,
+        few: Sequence[int] | None = None,
+        centred: bool = True,
+    ) -> ShapleyVectors:
+        """The set the vectors are clipped into: that of exact Shapley vectors, or the larger one of a kernel design.
+
+        For a linear model it is the much smaller one of its terms. With `few`, only these coordinates of the vectors. Without
+        `centred`, a somewhat larger set around 0, for sums over an unknown number of records.
+        """
+        d, kept = len(self.features), range(len(self.features)) if few is None else few
+        if self.ranges:
+            # A term is 0 where both records agree, so 0 is in its range; its width limits it whatever the record asked about.
+            ranges = [(lo, hi) if centred else (lo - hi, hi - lo) for lo, hi in (self.ranges[i] for i in kept)]
+            return _of_terms(ranges, self.output, count, ranked)
+        if not centred:
+            return ShapleyVectors(d, *self.output, sum(self.output) / 2, count, ranked, whole_radii(d))
+        whole = ShapleyVectors(d, *self.output, self.prediction, count, ranked)
+        if few is not None and len(few) < d:
+            return replace(whole, length=len(few), radii=whole.sizes.of_few(len(few)), shares=(1 / d,) * len(few))
         if not own_sizes:
             return whole
         if not isinstance(self.estimator, Regressed):
             raise PlanError("own_sizes=True is for the kernel method; the others have the sizes of exact Shapley vectors.")
         design = self.estimator.design
         return replace(whole, radii=design.radii(), shares=tuple(float(v) for v in design.full))
+
+
+def _of_terms(ranges: Sequence[tuple[float, float]], output: tuple[float, float], count: bool, ranked: bool) -> ShapleyVectors:
+    """Vectors whose coordinates have ranges of their own: centred at the middles of these. Claim: shapley-radii"""
+    width = output[1] - output[0]
+    half = np.array([hi - lo for lo, hi in ranges]) / 2 / width
+    top = float(np.sort(half)[-2:].sum())
+    radii = Radii(
+        linf=float(half.max()),
+        l1=float(half.sum()),
+        l2=float(np.linalg.norm(half)),
+        spread=top if len(half) > 1 else 0.0,
+        pair=top,
+    )
+    # The upper end of the range stands for a prediction half a range above the middle: shares then are centres.
+    shares = tuple(float(lo + hi) / width for lo, hi in ranges)
+    return ShapleyVectors(len(ranges), *output, output[1], count, ranked, radii, shares)
 
 
 def estimator_for(
@@ -87,7 +139,8 @@ def estimator_for(
 
     def chosen(method: Method, estimator: Any, exact: bool, why: str) -> Chosen:
         unused = tuple(name for name in names if name not in estimator.features)
-        return Chosen(method, estimator, estimator.features, unused, exact, why, model.output, prediction)
+        ranges = _term_ranges(estimator, schema) if isinstance(estimator, LinearTerms) else ()
+        return Chosen(method, estimator, estimator.features, unused, exact, why, model.output, prediction, ranges)
 
     reason = ""
     if method in (None, "linear", "trees"):
@@ -101,6 +154,27 @@ def estimator_for(
         if method is not None:
             raise PlanError(f"method={method!r} cannot be used: {reason}. Leave method= out, or use 'permutations'.")
     return chosen(*_by_asking(model, asked, method, permutations, samples, seed, reason))
+
+
+def _term_ranges(terms: Callable[[Rows], np.ndarray], schema: Schema) -> tuple[tuple[float, float], ...]:
+    """The values each term can take: it depends on one feature alone, so that all features are tried together."""
+    columns = {name: _trial(schema[name]) for name in schema}
+    longest = max(len(column) for column in columns.values())
+    tried = terms(Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()}))  # type: ignore[attr-defined]
+    lo, hi = tried.min(axis=0), tried.max(axis=0)
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all() and (hi > lo).any()):
+        return ()
+    # The room is for rounding.
+    room = 1e-9 * float((hi - lo).max())
+    return tuple((float(a) - room, float(b) + room) for a, b in zip(lo, hi))
+
+
+def _trial(feature: Feature) -> np.ndarray:
+    if isinstance(feature, Category):
+        return np.arange(feature.levels, dtype=float)
+    # Whole numbers may be encoded level by level; other numbers are only moved and scaled, so that their ends suffice.
+    whole = every_value(feature, MAX_LEVELS)
+    return np.append(np.array([feature.lo, feature.hi]) if whole is None else whole, float(feature.missing))  # type: ignore[arg-type]
 
 
 def _additive(

@@ -29,6 +29,15 @@ class Radii:
     spread: float
     pair: float
 
+    def of_few(self, k: int) -> Radii:
+        """Sizes of any k of the coordinates, from those of all of them. Claim: shapley-radii"""
+        # The two largest add up to at most `pair`: the squares of k are largest with one at the border, or with all equal.
+        second = max(min(self.pair - self.linf, self.linf), 0.0)
+        squares = max(self.linf**2 + (k - 1) * second**2, k * min(self.pair / 2, self.linf) ** 2)
+        l2 = min(self.l2, math.sqrt(squares))
+        l1 = self.linf if k == 1 else min(self.l1, k * self.pair / 2, math.sqrt(k) * l2)
+        return Radii(self.linf, l1, l2, self.spread if k > 1 else 0.0, self.pair if k > 1 else self.linf)
+
 
 @functools.lru_cache(maxsize=256)
 def shapley_radii(features: int) -> Radii:
@@ -44,23 +53,37 @@ def shapley_radii(features: int) -> Radii:
     return Radii(linf=1 - 1 / (2 * d), l1=_l1(d), l2=_l2(d), spread=1.0, pair=max(1.0, _pair(d)))
 
 
-def _l2(d: int) -> float:
+@functools.lru_cache(maxsize=256)
+def whole_radii(features: int) -> Radii:
+    """Sizes of Shapley vectors themselves, not centred: neither end of the game is known. Claim: shapley-radii
+
+    >>> whole_radii(7).linf
+    1.0
+    """
+    d = features
+    if d == 1:
+        return Radii(1.0, 1.0, 1.0, 0.0, 1.0)
+    return Radii(linf=1.0, l1=_l1(d, 2), l2=_l2(d, 2), spread=1.0, pair=max(1.0, _pair(d) + 1 / d))
+
+
+def _l2(d: int, ends: int = 1) -> float:
+    """`ends` is how many of the empty and the full coalition may take any value."""
     sizes = np.arange(1, d)
     across = 0.5 * math.sqrt(d / (d - 1)) * float((1 / np.sqrt(sizes * (d - sizes))).sum())
-    return math.sqrt(1 / (4 * d) + across**2)
+    return math.sqrt(ends**2 / (4 * d) + across**2)
 
 
 def _pair(d: int) -> float:
     return 1 - 1 / d + ((d - 1) ** 2 // 2) / (d * (d - 1))
 
 
-def _l1(d: int) -> float:
+def _l1(d: int, ends: int = 1) -> float:
     """The largest over sign patterns with m pluses; only m at or above d/2 need be tried."""
     sizes = np.arange(1, d)
     best = 0.0
     for m in range((d + 1) // 2, d + 1):
         away = _mean_deviation(d, m, sizes)
-        best = max(best, (2 * m - d) / (2 * d) + float((d / (sizes * (d - sizes)) * away).sum()))
+        best = max(best, ends * (2 * m - d) / (2 * d) + float((d / (sizes * (d - sizes)) * away).sum()))
     return best
 
 

@@ -31,7 +31,7 @@ class ShapleyScore(Score):
     claim = "shapley-span"
 
     def __post_init__(self) -> None:
-        if self.bound.count or not self.bound.ranked:
+        if self.bound.count or self.bound.positive or not self.bound.ranked:
             raise PlanError("ShapleyScore ranks values alone, by their spread: plan them with ranked=True and count=False.")
         if self.records < (1 if self.absolute or self.bound.shares else 0):
             raise PlanError(f"records={self.records!r}: these values are those of a mean; say over how many records.")
@@ -59,3 +59,7 @@ class ShapleyScore(Score):
         inside = limits.pair if self.absolute else limits.spread
         whole = (2 if relation == "replace" else 1) * inside * units
         return -(-whole // limits.linf)
+
+    def largest(self, relation: Relation, units: int) -> int:
+        """Bound on the largest change of a score between neighbours: more than half the span, where all move together."""
+        return (2 if relation == "replace" else 1) * units

@@ -1,0 +1,288 @@
+"""Released Shapley values, rankings by them, importances and dependence curves: numbers only, with error bars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from . import shapley_plots
+from .errors import PlanError
+from .explanation import Explanation
+from .mechanisms import NoiseLaw
+from .ranking_results import Ordered
+from .results import AnyCurve
+from .shapley.certainty import picks_right, values_right
+
+DRAWS = 4_000
+
+
+def _checked(level: float) -> float:
+    if not 0 < level < 1:
+        raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
+    return level
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyValues(Ordered):
+    """What each feature added to one prediction: `.features`, `.values`, `.ranking` and `.tiers()` by size, `.waterfall()`.
+
+    Features that are not `used` have no part in the model: their values are 0 and not noisy. `law` is the noise of a value, over
+    all that were drawn together; with `noisy_count` the last of its coordinates is that of the number of records. With
+    `base`, the noisy mean prediction, the values add up exactly from it to `prediction`. No record is in here.
+    """
+
+    kind: ClassVar[str] = "shapley values"
+    features: tuple[str, ...]
+    values: np.ndarray
+    used: tuple[bool, ...]
+    law: NoiseLaw
+    radius: float
+    centre: float
+    count: float
+    noisy_count: bool
+    label: str = ""
+    estimator: str = ""
+    base: float | None = None
+    prediction: float | None = None
+    base_law: NoiseLaw | None = None
+    ylabel: str = "Shapley value"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.features
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Sizes: what the ranking and the tiers are about."""
+        return np.abs(self.values)
+
+    def errors(self, draws: int = DRAWS) -> np.ndarray:
+        """Copies of the errors of all values together, from the public law of the noise."""
+        used = np.array(self.used)
+        noise = self.law.draws(draws)
+        own = noise[:, : used.sum()]
+        if self.noisy_count:
+            # A mean over a noisy count is wrong in proportion to its distance from the centre, of which only a limit is told.
+            far = np.abs(self.values[used]) + self.centre
+            own = own - noise[:, [-1]] * far / self.radius
+        if self.base_law is not None:
+            values, base = self.law.std**2, self.base_law.std**2
+            whole = used.sum() * values + base
+            excess = own.sum(axis=1) + self.base_law.draws(draws, seed=1)[:, 0]
+            own = own - (values / whole * excess[:, None] if whole > 0 else 0.0)
+        whole_errors = np.zeros((draws, len(used)))
+        whole_errors[:, used] = own
+        return whole_errors
+
+    def half_widths(self, level: float = 0.95) -> np.ndarray:
+        used = np.array(self.used)
+        if self.noisy_count and self.count < 1:
+            return np.where(used, 2 * (self.radius + self.centre), 0.0)
+        if not self.noisy_count and self.base_law is None:
+            return np.where(used, self.law.half_width(level), 0.0)
+        return np.quantile(np.abs(self.errors()), _checked(level), axis=0)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): each value without noise, by the same estimator, lies inside with probability `level`."""
+        half = self.half_widths(level)
+        return self.values - half, self.values + half
+
+    def certain_gap(self, level: float = 0.95) -> float:
+        """Sizes further apart than this are in the right order, all pairs at once, with probability `level`.
+
+        Noise changes two sizes by at most the sum of the sizes of their noise, so the two largest of these decide.
+        """
+        if sum(self.used) < 1 or len(self.used) < 2:
+            return 0.0
+        sizes = np.abs(self.errors())
+        return float(np.quantile(np.partition(sizes, -2, axis=1)[:, -2:].sum(axis=1), _checked(level)))
+
+    def thresholded(self, level: float = 0.95, together: bool = False) -> dict[str, float]:
+        """The values whose interval does not hold 0, the largest first.
+
+        Computed from noisy values, so it says nothing that was not released: a value that is exactly 0 passes with
+        probability 1 − `level` (with `together`, any such value at all does), and a small one may be missing.
+        """
+        half = np.quantile(np.abs(self.errors()).max(axis=1), _checked(level)) if together else self.half_widths(level)
+        kept = np.abs(self.values) > half
+        return {self.features[i]: float(self.values[i]) for i in self.order if kept[i] and self.used[i]}
+
+    def to_frame(self) -> pd.DataFrame:
+        lower, upper = self.interval()
+        tier = self._tier_of()
+        rows = [(self.features[i], self.values[i], lower[i], upper[i], tier[self.features[i]]) for i in self.order]
+        return pd.DataFrame(rows, columns=["feature", "value", "lower", "upper", "tier"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Bars with error bars, the largest on top; the shade changes where the order is sure."""
+        return shapley_plots.bars(self, ax)
+
+    def waterfall(self, ax: Any = None, most: int = 12) -> Any:
+        """One value after the other, from the mean prediction (or from 0) to the prediction (or to the sum of the values)."""
+        return shapley_plots.waterfall(self, ax, most)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyRanking(Explanation):
+    """The features that mattered most for one prediction: `.ranking`, the first one first; `.gap`, `.certainty(gap)`.
+
+    `how` says how it was found: "picks" (one private choice after the other) or "values" (all noisy values, sorted).
+    `magnitudes` are released values: of the chosen features after picks, of all features otherwise, or None.
+    """
+
+    kind: ClassVar[str] = "shapley ranking"
+    picked: tuple[str, ...]
+    by: str
+    how: str
+    features: tuple[str, ...]
+    candidates: int
+    picks: int
+    rate: float
+    flip: bool
+    gap: float
+    label: str = ""
+    estimator: str = ""
+    magnitudes: ShapleyValues | None = None
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        return self.picked
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """The noisy values in the order of the ranking, where they were released."""
+        return None if self.magnitudes is None else self.magnitudes.values[self._places()]
+
+    def _places(self) -> list[int]:
+        assert self.magnitudes is not None
+        return [self.magnitudes.features.index(name) for name in self.picked]
+
+    def certainty(self, gap: float) -> float:
+        """The chance (at least) that the whole ranking is right, if each feature leads the next, and the last of them all the
+        others, by at least `gap`."""
+        if self.how == "values":
+            assert self.magnitudes is not None
+            return values_right(gap, self.magnitudes.law, self.candidates, self.picks, self.by == "signed")
+        return picks_right(gap, self.rate, self.candidates, self.picks, self.flip)
+
+    def tiers(self, level: float = 0.95) -> list[tuple[str, ...]]:
+        """The ranking cut where released values leave no doubt: with probability `level` every name of a tier belongs before
+        every name of the next. Without values nothing is cut: `.gap` and `.certainty` say what is known."""
+        if self.magnitudes is None:
+            return [self.picked]
+        values = self.magnitudes.values[self._places()]
+        scores = values if self.by == "signed" else np.abs(values)
+        gap = self.magnitudes.certain_gap(level)
+        if self.by == "signed":
+            gap = float(np.quantile(np.ptp(self.magnitudes.errors(), axis=1), _checked(level)))
+        found: list[list[str]] = [[]]
+        for i, name in enumerate(self.picked):
+            if i and scores[:i].min() - scores[i:].max() > gap:
+                found.append([])
+            found[-1].append(name)
+        return [tuple(tier) for tier in found]
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) of the released values, in the order of the ranking; empty where no values were released."""
+        if self.magnitudes is None:
+            return np.empty(0), np.empty(0)
+        lower, upper = self.magnitudes.interval(level)
+        return lower[self._places()], upper[self._places()]
+
+    def to_frame(self) -> pd.DataFrame:
+        frame = pd.DataFrame({"place": range(1, len(self.picked) + 1), "feature": list(self.picked)})
+        if self.magnitudes is None:
+            return frame
+        tier = {name: number for number, names in enumerate(self.tiers(), 1) for name in names}
+        lower, upper = self.interval()
+        return frame.assign(value=self.values, lower=lower, upper=upper, tier=[tier[name] for name in self.picked])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The ranking from top to bottom: bars with error bars where values are known, names alone otherwise."""
+        return shapley_plots.ranking(self, ax)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyImportance(Ordered):
+    """How much features move predictions over all people, the mean size of Shapley values: `.features`, `.values`, `.ranking`.
+
+    Sizes above `cap` counted as `cap` (with `norm` "L2": vectors longer than it were shortened to it). `offset` is what a value
+    is counted from, `radius` what a record can move it by.
+    """
+
+    kind: ClassVar[str] = "shapley importance"
+    features: tuple[str, ...]
+    values: np.ndarray
+    used: tuple[bool, ...]
+    law: NoiseLaw
+    cap: float
+    norm: str
+    radius: float
+    offset: float
+    count: float
+    noisy_count: bool
+    estimator: str = ""
+    ylabel: str = "mean size of the Shapley value"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.features
+
+    @property
+    def scores(self) -> np.ndarray:
+        return self.values
+
+    def certain_gap(self, level: float = 0.95) -> float:
+        # The noise of the count scales all values alike and swaps none; a feature without a part has no noise of its own.
+        spread = self.law.spread(sum(self.used), level)
+        return spread if all(self.used) else max(spread, float(np.quantile(np.abs(self._own()).max(axis=1), _checked(level))))
+
+    def _own(self) -> np.ndarray:
+        return self.law.draws(DRAWS)[:, : sum(self.used)]
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): each value without noise, by the same estimator and cap, lies inside with probability `level`."""
+        used = np.array(self.used)
+        if self.noisy_count and self.count < 1:
+            half = np.where(used, 2 * self.cap, 0.0)
+        elif self.noisy_count:
+            noise = self.law.some(2, DRAWS)
+            errors = noise[:, :1] - noise[:, 1:] * (self.values - self.offset) / self.radius
+            half = np.where(used, np.quantile(np.abs(errors), _checked(level), axis=0), 0.0)
+        else:
+            half = np.where(used, self.law.half_width(level), 0.0)
+        return self.values - half, self.values + half
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyCurve(AnyCurve):
+    """The mean Shapley value of a feature along its values: `.x`, `.y`, and the noisy `.counts` of people at each.
+
+    Values beyond ±`cap` counted as ±`cap`. Where hardly anybody is, the error band says so.
+    """
+
+    kind: ClassVar[str] = "shapley dependence"
+    counts: np.ndarray
+    sum_law: NoiseLaw
+    count_law: NoiseLaw
+    cap: float
+    edges: tuple[float, ...] = ()
+    estimator: str = ""
+    ylabel: str = "mean Shapley value"
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): the mean of each cell without noise, by the same estimator and cap, inside with probability `level`."""
+        pairs = self.sum_law.times(1 / self.sum_law.scale).pairs(DRAWS) if self.sum_law.scale else np.zeros((DRAWS, 2))
+        errors = pairs[:, :1] * self.sum_law.scale - pairs[:, 1:] * self.count_law.scale * self.y
+        half = np.quantile(np.abs(errors), _checked(level), axis=0) / np.maximum(self.counts, 1e-300)
+        # A count within its own noise says nothing about a mean: anything up to the cap is possible.
+        unknown = self.counts <= max(self.count_law.half_width(level), 0.5)
+        lower = np.where(unknown, -self.cap, np.maximum(self.y - half, -self.cap))
+        upper = np.where(unknown, self.cap, np.minimum(self.y + half, self.cap))
+        return lower, upper
+
+    def to_frame(self) -> pd.DataFrame:
+        return super().to_frame().assign(count=self.counts)
