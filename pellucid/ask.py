@@ -156,7 +156,10 @@ class Ask:
                 all(p.bound.enforced for p in parts),
                 tuple(
                     dict.fromkeys(
-                        [c for p in parts for c in (p.bound.claim, *_claims_of(p))] + self._unit_claims() + [mechanism.claim]
+                        [c for p in parts for c in (p.bound.claim, *_claims_of(p))]
+                        + (["joint-sum"] if len(parts) > 1 else [])
+                        + self._unit_claims()
+                        + [mechanism.claim]
                     )
                 ),
             )
@@ -172,7 +175,7 @@ class Ask:
             told = [f"{added} added" if added else "", f"{replaced} replaced" if replaced else ""]
             said.append(f"{type(over).__name__.lower()}: {' and '.join(filter(None, told))}")
         k = self.public.unit.rows_per_unit
-        return (f"{k} rows × " if k > 1 else "") + "; ".join(said)
+        return f"{k} rows × ({'; '.join(said)})" if k > 1 else "; ".join(said)
 
     def _unit_claims(self) -> list[str]:
         unit = self.public.unit
@@ -193,7 +196,7 @@ class Ask:
                 how.name,
                 spend.amount,
                 "span of the score",
-                f"{how.span / one:.6g} records",
+                f"{how.span / one:.6g} records in the score ({self._changes_text((choice.of,))})",
                 f"exponent {float(how.rate * one):.6g} per record",
                 bound.text,
                 False,

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -19,6 +22,7 @@ import pandas as pd
 
 from .errors import ModelError, PlanError
 from .isolation import Isolated, Limits, Outcomes
+from .model import code_bytes
 from .rows import Rows
 from .schema import Schema
 
@@ -140,19 +144,32 @@ class BlockFunction:
 
 def name_of(function: Any) -> str:
     """What to call a function on a certificate."""
-    return str(getattr(function, "__name__", None) or type(function).__name__)
+    try:
+        return str(getattr(function, "__name__", None) or type(function).__name__)
+    except Exception:
+        return type(function).__name__
 
 
 def digest_of(function: Any) -> str:
-    """Tells two functions apart when a request is replayed."""
+    """Tells two functions apart when a request is replayed: by what is sent, and by the code behind what is sent by name."""
     try:
-        content = cloudpickle.dumps(function)
+        content = cloudpickle.dumps(function) + _source_of(function)
     except Exception:
         raise PlanError(
             f"the function {name_of(function)} cannot be sent to another process; create what cannot be copied (open files, "
             "connections, locks) inside the function."
         ) from None
     return hashlib.sha256(content).hexdigest()
+
+
+def _source_of(function: Any) -> bytes:
+    """A function of a module is sent by its name alone, which may mean something else after the module was edited."""
+    owner = function if isinstance(function, types.FunctionType) else type(function)
+    called = function if isinstance(function, types.FunctionType) else vars(owner).get("__call__")
+    code = getattr(called, "__code__", None)
+    path = getattr(sys.modules.get(getattr(owner, "__module__", None) or ""), "__file__", None)
+    source = Path(path).read_bytes() if path and Path(path).is_file() else b""
+    return (code_bytes(code) if code else b"") + source
 
 
 def blocks_for_plot(rows: int, epsilon: float) -> int:

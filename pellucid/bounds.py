@@ -106,6 +106,8 @@ class Box(Bound):
                 f"Box(length={self.length}, lo={self.lo!r}, hi={self.hi!r}, weight={self.weight!r}): needs a coordinate, lo < hi "
                 "and a weight from 1 to 16."
             )
+        if not 1e-280 < self.hi - self.lo < 1e300:
+            raise PlanError(f"a range from {self.lo:g} to {self.hi:g} is too wide or too narrow for floats; change its unit.")
 
     @property
     def size(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from .blocks import BlockFunction
 from .errors import DataError, ReleaseFailed
 from .isolation import Outcomes
 from .mechanisms import secret_labels
@@ -137,11 +138,11 @@ class Engine:
         order = np.argsort(block, kind="stable")
         cuts = np.searchsorted(block[order], np.arange(over.count + 1))
         blocks = (self._block(whole, order[start:stop]) for start, stop in itertools.pairwise(cuts))
-        if hasattr(part.map, "over"):
+        if isinstance(part.map, BlockFunction):
             answers = part.map.over(blocks, over.count, self._note)
         else:
             answers = (part.map(rows) for rows in track(blocks, over.count, "reading blocks"))
-        for answer in answers:
+        for _, answer in zip(range(over.count), answers, strict=True):
             yield np.asarray(answer, dtype=float)[None, :], None
 
     def _matching(self, rows: int) -> tuple[np.ndarray, np.ndarray]:

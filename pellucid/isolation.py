@@ -60,6 +60,7 @@ from pellucid.progress import track
 
 ASSUMPTIONS = (
     "The function, and everything it refers to, is public: it was not made from the records.",
+    "The function reads nothing about people but the rows it is given, and sends them nowhere.",
     "The function passes nothing from one block to another outside its process: by files, the network or another program.",
     "The function does not attack the machine: it leaves processes alone that it has not started.",
     "A block is too slow or too large because of its own records, not because of the load other blocks put on the machine.",

@@ -31,6 +31,9 @@ class Loss:
     def __post_init__(self) -> None:
         if self.name not in get_args(LossName):
             raise PlanError(f"loss={self.name!r}: use 'squared', 'absolute', 'log' or '0-1'.")
+        # A cap may lie far below the top, and has to be a usable range too.
+        if not 1e-200 < self.top < 1e290:
+            raise PlanError(f"a model with output [{self.lo:g}, {self.hi:g}] has no {self.name} loss that floats can hold.")
         if self.name == "log" and not (self.lo >= 0 and self.hi <= 1):
             raise PlanError(
                 f"loss='log' needs a model whose output is a probability; its declared output is [{self.lo:g}, {self.hi:g}]."
@@ -40,7 +43,9 @@ class Loss:
     def top(self) -> float:
         """The largest value; the smallest is 0."""
         width = self.hi - self.lo
-        return {"squared": width**2, "absolute": width, "log": -math.log(SURE), "0-1": 1.0}[self.name]
+        if self.name == "squared":
+            return width * width
+        return {"absolute": width, "log": -math.log(SURE), "0-1": 1.0}[self.name]
 
     def __call__(self, truth: np.ndarray, answer: np.ndarray) -> np.ndarray:
         """One loss per record. A record without a truth takes the middle, so that it speaks for no feature."""

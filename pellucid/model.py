@@ -390,12 +390,12 @@ def _function_bytes(function: Any) -> bytes:
         values = pickle.dumps([carried, [function.__globals__.get(name) for name in code.co_names if _plain(function, name)]])
     except Exception:
         values = secrets.token_bytes(32)
-    return _code_bytes(code) + values
+    return code_bytes(code) + values
 
 
-def _code_bytes(code: types.CodeType) -> bytes:
+def code_bytes(code: types.CodeType) -> bytes:
     """Code without the addresses that its inner functions have in this process."""
-    inner = [_code_bytes(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts]
+    inner = [code_bytes(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts]
     return code.co_code + repr(code.co_names).encode() + b"".join(inner)
 
 
@@ -411,7 +411,7 @@ def _fingerprint(model: BlackBox, answers: np.ndarray) -> str:
         try:
             content = pickle.dumps(model.predictor)
             if isinstance(model.predictor, types.FunctionType):
-                content += _code_bytes(model.predictor.__code__)  # pickled by name alone, which may mean another one later
+                content += code_bytes(model.predictor.__code__)  # pickled by name alone, which may mean another one later
         except Exception:
             content = _function_bytes(model.predictor)
     digest = hashlib.sha256(np.round(answers, 9).tobytes())

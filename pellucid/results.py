@@ -27,7 +27,8 @@ class AnyCurve(Explanation):
 
     def to_frame(self) -> pd.DataFrame:
         lower, upper = self.interval()
-        return pd.DataFrame({self.feature: list(self.x), "y": self.y, "lower": lower, "upper": upper})
+        name = "x" if self.feature in ("", "y", "lower", "upper") else self.feature
+        return pd.DataFrame({name: list(self.x), "y": self.y, "lower": lower, "upper": upper})
 
     def plot(self, ax: Any = None) -> Any:
         return plots.curve(self, ax)

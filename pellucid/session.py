@@ -305,7 +305,12 @@ class Session:
             "amount": str(public.spend.amount),
             "expected_rows": self.expected_rows,
         }
-        return json.dumps(body, sort_keys=True, ensure_ascii=False)
+        try:
+            return json.dumps(body, sort_keys=True, ensure_ascii=False)
+        except (TypeError, ValueError):
+            raise PlanError(
+                f"{type(explainer).__name__} was given a setting that is neither a number, text, nor a list of these."
+            ) from None
 
     def _certificate(
         self, explainer: Explainer, public: Public, charges: list[Charge], private: bool, entry: str, by: str, purpose: str

@@ -1,5 +1,6 @@
 """Any plot and any ranking: answers of blocks against hand-made ones, functions that misbehave, and an audit of the blocks."""
 
+import importlib
 import json
 import math
 import pickle
@@ -14,7 +15,7 @@ from sources import Silent
 
 import pellucid as pel
 from pellucid import engine as engine_module
-from pellucid.blocks import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes
+from pellucid.blocks import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes, digest_of
 from pellucid.bounds import UNITS, Box
 from pellucid.engine import Engine
 from pellucid.isolation import Limits, Outcomes
@@ -246,6 +247,14 @@ def test_a_function_that_fails_on_public_records_is_refused_before_payment(funct
         ({"default": 11}, "inside"),
         ({"default": (1.0, 2.0)}, "heights for"),
         ({"uses": [quartiles]}, "wrap"),
+        ({"x": None}, "list the places"),
+        ({"x": [[1, 2]]}, "list the places"),
+        ({"x": [1 + 2j]}, "neither numbers nor text"),
+        ({"x": [10**400]}, "neither numbers nor text"),
+        ({"default": "x"}, "inside"),
+        ({"limits": None}, "pel.Limits"),
+        ({"label": object()}, "give text"),
+        ({"output": (-1e308, 1e308)}, "change its unit"),
     ],
 )
 def test_bad_plots_are_refused(change, match):
@@ -257,7 +266,7 @@ def test_bad_plots_are_refused(change, match):
 
 
 @pytest.mark.parametrize(
-    ("items", "match"), [("ab", "list of text"), (["a"], "2 to 1000"), (["a", "a"], "different"), ([1, 2], "text")]
+    ("items", "match"), [("ab", "list of text"), (["a"], "2 to 1000"), (["a", "a"], "different"), ([1, 2], "text"), (5, "text")]
 )
 def test_bad_items_are_refused(items, match):
     with pytest.raises(pel.PlanError, match=match):
@@ -283,6 +292,59 @@ def test_a_request_is_replayed_and_another_function_is_not():
 
         made.append(account.release(pel.PrivatePlot(curve, [0], (0, 10), blocks=3, limits=ONE), epsilon=1.0))
     assert made[0].y[0] == made[1].y[0] != made[2].y[0]
+
+
+def test_a_replay_follows_what_a_function_does_and_not_its_name(tmp_path, monkeypatch):
+    """A module that was edited, and an object that was changed, are other functions under the same name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    source = tmp_path / "somebodys_module.py"
+    source.write_text("def curve(rows):\n    return [1.0]\n")
+    module = importlib.import_module("somebodys_module")
+    digests = [digest_of(module.curve)]
+    source.write_text("def curve(rows):\n    return [2.0 + 0]\n")
+    importlib.reload(module)
+    digests.append(digest_of(module.curve))
+    quantiles = Held(1.0)
+    explainer = pel.PrivatePlot(quantiles, [0], (0, 10), blocks=2, limits=ONE)
+    digests.append(explainer.describe()["sha256"])
+    quantiles.height = 2.0
+    digests.append(explainer.describe()["sha256"])
+    assert len(set(digests)) == 4 and digest_of(quartiles) == digest_of(quartiles)
+
+
+class Held:
+    def __init__(self, height):
+        self.height = height
+
+    def __call__(self, rows):
+        return [self.height]
+
+
+def test_numbers_of_numpy_are_numbers():
+    made = pel.PrivatePlot(quartiles, np.array([0.25, 0.5, 0.75]), (0, 10), blocks=np.int64(3), limits=ONE)
+    assert json.dumps(made.describe()) and made.blocks == 3
+    assert session(table()).release(made, epsilon=1.0).x == (0.25, 0.5, 0.75)
+    assert pel.PrivateRanking(quartiles, (name for name in ("a", "b"))).items == ("a", "b")
+
+
+def test_a_column_called_like_ours_keeps_its_places():
+    made = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), blocks=3, limits=ONE, label="y")
+    assert list(session(table()).release(made, epsilon=1.0).to_frame()) == ["x", "y", "lower", "upper"]
+
+
+class TooMany:
+    def over(self, blocks, total, note):
+        for _ in blocks:
+            yield from [[1.0]] * 100
+
+    def __call__(self, rows):
+        return [1.0]
+
+
+def test_a_map_of_blocks_is_asked_block_by_block():
+    """Only our own function of blocks may see them all at once; and it has to answer once for each."""
+    asked = Sum(TooMany(), Box(1, 0, 1), over=Blocks(3), columns=("age", "pay", "sex"))
+    assert Engine(table(30), SCHEMA, "replace", pel.Unit()).totals(asked) == [3 * UNITS]
 
 
 def special_or_large(rows, size):

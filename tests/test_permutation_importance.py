@@ -8,6 +8,7 @@ import pytest
 from checks import noise
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
 from sources import Seeded, Silent
 
 import pellucid as pel
@@ -265,6 +266,12 @@ def _public(rows, epsilon):
         ({"positive": "yes"}, "holds numbers"),
         ({"target": "sick", "positive": "maybe"}, "Say positive="),
         ({"model": answer}, "wrap it"),
+        ({"features": 5}, "column names"),
+        ({"features": [1]}, "column names"),
+        ({"target": ["y"]}, "name of a column"),
+        ({"cap": np.array([1.0, 2.0])}, "cap="),
+        ({"cap": float("nan")}, "cap="),
+        ({"cap": 1e-300}, "unit"),
     ],
 )
 def test_bad_requests_are_refused_before_payment(change, match):
@@ -284,3 +291,40 @@ def test_a_target_without_a_value_speaks_for_no_feature():
         loss = Loss(name, 0.0, 1.0)
         assert loss(np.array([np.nan, 1.0]), np.array([0.3, 0.3]))[0] == loss.top / 2
         assert 0 <= loss(np.array([1.0]), np.array([0.0]))[0] <= loss.top
+
+
+def test_the_positive_value_is_the_one_the_model_answers_for():
+    data = table(200)
+    classifier = LogisticRegression().fit(data[["a", "b"]], data["sick"])
+    model = pel.Model(classifier, trained_on="other data", positive="no")
+    found = session(data)
+    for wrong in ("typo", "yes"):
+        with pytest.raises(pel.PlanError, match="positive="):
+            found.release(pel.PermutationImportance(model, "sick", positive=wrong), epsilon=1.0)
+    assert pel.PermutationImportance(model, "sick").truth(SCHEMA).category == 0
+    assert pel.PermutationImportance(MODEL, "sick").truth(SCHEMA).category == 1
+
+
+def test_settings_of_numpy_and_wide_models():
+    explainer = pel.PermutationImportance(MODEL, "y", repeats=np.int64(2), ranking=np.bool_(True), cap=np.float64(0.5))
+    assert session(table(100)).release(explainer, epsilon=1.0).features == ("a", "b", "c")
+    huge = pel.Model(answer, output=(-1e300, 1e300), features=["a"], trained_on="other data")
+    with pytest.raises(pel.PlanError, match="floats"):
+        pel.PermutationImportance(huge, "y")
+    assert pel.PermutationImportance(huge, "y", loss="0-1")._loss.top == 1.0
+
+
+def test_previews_of_rankings_foresee_the_noise_of_the_count():
+    account = session(table(100), relation="add-remove", expected_rows=100, epsilon=400.0)
+    explainer = pel.PermutationImportance(MODEL, "y", ranking=True, cap="range")
+    seen = np.median(
+        [np.ptp(account.release(explainer, epsilon=2.0, fresh=True).interval(), axis=0).max() / 2 for _ in range(30)]
+    )
+    assert account.preview(explainer, epsilon=2.0).largest_error == pytest.approx(seen, rel=0.1)
+
+
+def test_certificates_name_what_a_joint_release_rests_on():
+    found = session(table()).release(pel.PermutationImportance(MODEL, "y"), epsilon=1.0).certificate
+    cap, losses = found.charges
+    assert {"joint-sum", "pairs", "box-sum"} <= set(losses["claims"]) and {"pairs", "quantile-span"} <= set(cap["claims"])
+    assert "pairs: 2 replaced" in cap["sensitivity"]

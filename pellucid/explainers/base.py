@@ -127,7 +127,8 @@ def feature_list(feature: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def whole_number(name: str, value: Any, low: int, high: int) -> None:
-    """Refuse a setting that is not a whole number in its range."""
+def whole_number(name: str, value: Any, low: int, high: int) -> int | None:
+    """A setting as a plain whole number; refused when it is not one in its range."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high):
         raise PlanError(f"{name}={value!r}: give a whole number from {low} to {high}.")
+    return None if value is None else int(value)

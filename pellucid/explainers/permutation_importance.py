@@ -172,9 +172,13 @@ class PermutationImportance(Explainer):
             raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
         if self.features is not None:
             object.__setattr__(self, "features", _groups(self.features))
-        whole_number("repeats", self.repeats, 1, 100)
-        top = self._loss.top
-        cap = self.cap
+        object.__setattr__(self, "repeats", whole_number("repeats", self.repeats, 1, 100))
+        if not isinstance(self.target, str):
+            raise PlanError(f"target={self.target!r}: give the name of a column.")
+        for name in ("positive", "ranking", "cap"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
+        top, cap = self._loss.top, self.cap if isinstance(self.cap, str | int | float | None) else "unknown"
         if not (cap is None or cap == "range" or (isinstance(cap, int | float) and not isinstance(cap, bool) and 0 < cap <= top)):
             raise PlanError(f"cap={cap!r}: give a number up to {top:g} (the largest {self.loss} loss), 'range', or leave it out.")
 
@@ -189,6 +193,11 @@ class PermutationImportance(Explainer):
     @property
     def _private_cap(self) -> bool:
         return self.cap is None and self.loss != "0-1"
+
+    @property
+    def _declared_cap(self) -> float:
+        """The cap as far as it is public."""
+        return float(self.cap) if isinstance(self.cap, int | float) else self._loss.top
 
     def groups(self, schema: Schema) -> tuple[tuple[str, ...], ...]:
         """What is shuffled together, group after group."""
@@ -216,14 +225,17 @@ class PermutationImportance(Explainer):
             if self.positive is not None:
                 raise PlanError(f"positive= is for a target with categories; {self.target!r} holds numbers.")
             return Truth(self.target, None, *self.model.output)
-        for candidate in (self.positive, self.model.positive):
-            if candidate is not None and candidate in feature.values:
-                return Truth(self.target, feature.position(candidate), *self.model.output)
-        if self.positive is not None or len(feature.values) != 2:
+        own = self.model.positive if self.model.positive in feature.values else None
+        chosen = own if self.positive is None else self.positive
+        if chosen is None and len(feature.values) == 2:
+            chosen = feature.values[1]
+        if chosen not in feature.values:
             raise PlanError(
                 f"which value of {self.target!r} does the model answer for? Say positive=, one of {list(feature.values)!r}."
             )
-        return Truth(self.target, 1, *self.model.output)
+        if own is not None and chosen != own:
+            raise PlanError(f"positive={chosen!r}, but the model answers for {own!r}; leave positive= out.")
+        return Truth(self.target, feature.position(chosen), *self.model.output)
 
     def turns(self, public: Public) -> int:
         """Repeats: more than one only where chance in the shuffle would outweigh the noise."""
@@ -271,16 +283,14 @@ class PermutationImportance(Explainer):
         )
 
     def plan(self, public: Public) -> Stages:
-        self.query(public, self._loss.top)
+        self.query(public, self._declared_cap)
         return {"cap": CAP_SHARE, "losses": 1 - CAP_SHARE} if self._private_cap else {"losses": Fraction(1)}
 
     def run(self, ask: Ask) -> Explanation:
-        public, cap = ask.public, self._loss.top
+        public, cap = ask.public, self._declared_cap
         if self._private_cap:
             chosen = float(CAPS[ask.choose("cap", self.cap_query(public))[0]])
             cap *= min(1.0, chosen * self.stretch(public))
-        elif isinstance(self.cap, int | float):
-            cap = float(self.cap)
         query = self.query(public, cap)
         answer = ask.total("losses", query)
         features = tuple(" + ".join(group) for group in self.groups(public.schema))
@@ -311,13 +321,17 @@ class PermutationImportance(Explainer):
         ).output("explanation", *caps, "losses", needs="divide, subtract")
 
     def expected(self, public: Public) -> Expected:
-        cap = float(self.cap) if isinstance(self.cap, int | float) else self._loss.top
+        cap = self._declared_cap
         query = self.query(public, cap)
         share = self.plan(public)["losses"]
         couples = isinstance(query.sums[0].over, Couples)
         half = (1 + FALL) * cap / 2 if self.ranking else cap / 2
         law = public.mechanism(query, share).law.times(half / UNITS / (public.planning_rows // (2 if couples else 1) or 1))
         width = law.half_width(0.95)
+        if self.ranking and public.count_needed:
+            own, counted = law.pairs(10_000).T
+            # The noise of the count acts on how far an importance is from the middle of the clip; most are near zero.
+            width = float(np.quantile(np.abs(own + counted * (1 - FALL) / (1 + FALL)), 0.95))
         if not self.ranking:
             own, base = law.pairs(10_000).T
             width = float(np.quantile(np.abs(own - base / BASE_WEIGHT), 0.95))
@@ -328,7 +342,7 @@ class PermutationImportance(Explainer):
                 f"losses will be capped at a privately chosen value; the further it is below {cap:g}, the smaller the errors"
             )
         if public.count_needed:
-            notes.append("the count of records is noisy too: errors grow a little with the size of an importance")
+            notes.append("the count of records is noisy too: errors depend a little on the size of an importance")
         return Expected(labels, np.full(len(labels), width), law.gap(0.95), tuple(notes))
 
     def describe(self) -> dict[str, Any]:
@@ -358,7 +372,10 @@ class PermutationImportance(Explainer):
 def _groups(features: Sequence[str | Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     if isinstance(features, str):
         raise PlanError(f"features={features!r}: give a list of column names.")
-    groups = tuple((group,) if isinstance(group, str) else tuple(group) for group in features)
+    try:
+        groups = tuple((group,) if isinstance(group, str) else tuple(group) for group in features)
+    except TypeError:
+        raise PlanError(f"features={features!r}: give column names, or tuples of them that are shuffled together.") from None
     flat = [name for group in groups for name in group]
     if not groups or not all(groups) or not all(isinstance(name, str) for name in flat):
         raise PlanError(f"features={features!r}: give column names, or tuples of them that are shuffled together.")

@@ -37,7 +37,9 @@ class OnBlocks(Explainer):
     def _check_function(self) -> None:
         if not callable(self.function):
             raise PlanError(f"{type(self.function).__name__} cannot be called; give a function of a DataFrame of records.")
-        whole_number("blocks", self.blocks, 1, 1_000_000)  # type: ignore[attr-defined]
+        object.__setattr__(self, "blocks", whole_number("blocks", self.blocks, 1, 1_000_000))  # type: ignore[attr-defined]
+        if not isinstance(self.limits, Limits):  # type: ignore[attr-defined]
+            raise PlanError("limits=: give pel.Limits(seconds=..., memory=..., workers=...), or leave it out.")
         uses = self.uses if isinstance(self.uses, Sequence) else (self.uses,)  # type: ignore[attr-defined]
         if not all(isinstance(model, BlackBox) for model in uses):
             raise PlanError("uses= lists models: wrap an estimator, pel.Model(estimator, trained_on=…).")
@@ -54,19 +56,11 @@ class OnBlocks(Explainer):
             object.__setattr__(self, "_tried", public.schema)
         return map
 
-    @property
-    def _digest(self) -> str:
-        kept = self.__dict__.get("_digest_kept")
-        if kept is None:
-            kept = digest_of(self.function)
-            object.__setattr__(self, "_digest_kept", kept)
-        return kept
-
     def assumptions(self) -> tuple[str, ...]:
         return ASSUMPTIONS
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_tried", "_digest_kept")}
+        return {k: v for k, v in self.__dict__.items() if k != "_tried"}
 
 
 @dataclass(frozen=True)
@@ -121,8 +115,14 @@ class PrivatePlot(OnBlocks):
         object.__setattr__(self, "output", (lo, hi))
         if not isinstance(self.x, str):
             object.__setattr__(self, "x", _places(self.x))
+        for name in ("label", "ylabel"):
+            if not isinstance(getattr(self, name), str):
+                raise PlanError(f"{name}={getattr(self, name)!r}: give text.")
         if self.default is not None:
-            given = np.asarray(self.default, dtype=float)
+            try:
+                given = np.asarray(self.default, dtype=float)
+            except (TypeError, ValueError):
+                given = np.empty((0, 0))
             if given.ndim > 1 or not ((given >= lo) & (given <= hi)).all():
                 raise PlanError(f"default={self.default!r}: give one height inside [{lo:g}, {hi:g}], or one for every place.")
             object.__setattr__(self, "default", tuple(given) if given.ndim else float(given))
@@ -204,7 +204,7 @@ class PrivatePlot(OnBlocks):
         return {
             "explainer": "PrivatePlot",
             "function": name_of(self.function),
-            "sha256": self._digest,
+            "sha256": digest_of(self.function),
             "x": self.x if isinstance(self.x, str) else list(self.x),
             "output": list(self.output),
             "blocks": self.blocks,
@@ -253,8 +253,14 @@ def _note(public: Public, blocks: int) -> str:
 
 
 def _places(x: Sequence[Any]) -> tuple[Any, ...]:
-    places = tuple(v.item() if isinstance(v, np.generic) else v for v in x)
-    if not 1 <= len(places) <= 1000 or len(set(places)) < len(places):
+    try:
+        places = tuple(v.item() if isinstance(v, np.generic) else v for v in x)
+        hashed = len(set(places))
+    except TypeError:
+        raise PlanError(f"x={x!r}: list the places, or name a column.") from None
+    if not all(isinstance(v, str | int | float | bool) and not (isinstance(v, int) and abs(v) > 2**53) for v in places):
+        raise PlanError("x= lists places that are neither numbers nor text; turn them into one of these.")
+    if not 1 <= len(places) <= 1000 or hashed < len(places):
         raise PlanError(f"x= lists {len(places)} places; give 1 to 1000 different ones, or the name of a column.")
     numbers = [v for v in places if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) == len(places) and not (np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ask import Ask, Public
-from ..blocks import BlockFunction, OnItems, blocks_for_votes, name_of
+from ..blocks import BlockFunction, OnItems, blocks_for_votes, digest_of, name_of
 from ..bounds import UNITS, Ballots
 from ..errors import PlanError
 from ..explanation import Explanation
@@ -63,9 +63,9 @@ class PrivateRanking(OnBlocks):
 
     def __post_init__(self) -> None:
         self._check_function()
-        if isinstance(self.items, str) or not all(isinstance(item, str) for item in self.items):
+        items = tuple(self.items) if isinstance(self.items, Iterable) else (None,)
+        if isinstance(self.items, str) or not all(isinstance(item, str) for item in items):
             raise PlanError(f"items={self.items!r}: give the names of what is ranked as a list of text.")
-        items = tuple(self.items)
         if not 2 <= len(items) <= 1000 or len(set(items)) < len(items):
             raise PlanError(f"items= lists {len(items)} names; give 2 to 1000 different ones.")
         object.__setattr__(self, "items", items)
@@ -108,7 +108,7 @@ class PrivateRanking(OnBlocks):
         return {
             "explainer": "PrivateRanking",
             "function": name_of(self.function),
-            "sha256": self._digest,
+            "sha256": digest_of(self.function),
             "items": list(self.items),
             "blocks": self.blocks,
             "limits": [self.limits.seconds, self.limits.memory],
