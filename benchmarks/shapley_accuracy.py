@@ -13,7 +13,6 @@ import numpy as np
 from shapley_pairs import CLASSIFIED, KINDS, REGRESSED, SIZES, Pair, pair, vectors
 
 import pellucid as pel
-from pellucid.explainers.shap_ranking import ShapRanking
 from pellucid.mechanisms import Choosing, NoiseLaw, Spend, calibrate_choice, choose, exact
 from pellucid.shapley.choose import Chosen
 from pellucid.shapley.scores import ShapleyScore
@@ -106,7 +105,7 @@ class Plan:
     law: NoiseLaw
 
     @classmethod
-    def of(cls, session: pel.Session, explainer: ShapRanking, epsilon: float) -> Plan:
+    def of(cls, session: pel.Session, explainer: pel.ShapRanking, epsilon: float) -> Plan:
         public, _ = session._plan(explainer, session.budget.price(epsilon=epsilon))
         count = min(explainer.k, len(explainer.chosen(session.schema).features))
         return cls(explainer.way(public), *explainer.picking(public, count, True), explainer.values_law(public))
@@ -125,17 +124,21 @@ class Plan:
 
 @dataclass
 class Asked:
-    """One record against n background records: exact totals as scores for picks, and as means for noisy values."""
+    """One record against n background records: exact totals as scores for picks, and as means for noisy values.
+
+    `sizes` are the scores in units of the output: the sizes of values after clipping, without noise.
+    """
 
     scores: np.ndarray
     means: np.ndarray
+    sizes: np.ndarray
 
     @classmethod
     def of(cls, chosen: Chosen, table: np.ndarray) -> Asked:
         n = len(table)
         ranked, plain = chosen.bound(ranked=True), chosen.bound()
-        scores = ShapleyScore(ranked, records=n).of(ranked.totals(table))
-        return cls(np.array(scores, dtype=float), plain.mean(plain.totals(table), n))
+        scores = np.array(ShapleyScore(ranked, records=n).of(ranked.totals(table)), dtype=float)
+        return cls(scores, plain.mean(plain.totals(table), n), scores * ranked.unit / n)
 
 
 def cells_of(of: Pair, options) -> Iterator[Cell]:
@@ -146,11 +149,11 @@ def cells_of(of: Pair, options) -> Iterator[Cell]:
         session = pel.Session(of.frame(n), of.schema, budget=pel.Budget(epsilon=1000.0))
         plans = {}
         for k in (1, 5, d):
-            explainer = ShapRanking(of.model, of.record(0), k=k, certified=of.model.output)
+            explainer = pel.ShapRanking(of.model, of.record(0), k=k, certified=of.model.output)
             plans |= {(k, epsilon): Plan.of(session, explainer, epsilon) for epsilon in EPSILONS}
         for i, table in enumerate(kept.vectors):
             asked = Asked.of(every[i], table[:n])
-            reference, own = np.abs(kept.reference[n][i]), np.abs(table[:n].mean(axis=0))
+            reference, own = np.abs(kept.reference[n][i]), asked.sizes
             order = np.argsort(-reference)
             gap = float(reference[order[0]] - reference[order[1]]) / of.model.range
             leads = np.delete(own.max() - own, own.argmax())
@@ -229,18 +232,24 @@ def _show_pairs(options) -> None:
     for data, kind in PAIRS:
         of = pair(data, kind, options.shared, options.cache)
         kept = vectors(of, options.cache)
-        own, reference = np.array([v.mean(axis=0) for v in kept.vectors]), kept.reference[1000]
-        same = np.mean(np.abs(own).argmax(axis=1) == np.abs(reference).argmax(axis=1))
-        error = np.sqrt(np.mean((own - reference) ** 2)) / of.model.range
-        size = np.sort(np.abs(reference), axis=1) / of.model.range
+        own, reference = np.array([v.mean(axis=0) for v in kept.vectors]), np.abs(kept.reference[1000])
+        asked = [Asked.of(of.chosen(i), v) for i, v in enumerate(kept.vectors)]
+        by_picks, by_values = np.array([a.sizes for a in asked]), np.array([np.abs(a.means) for a in asked])
+        width, size = of.model.range, np.sort(reference, axis=1) / of.model.range
         count = kept.why.removeprefix("estimated: ").split(" ")[0]
+        numbers = ["-"] * 4
+        if not kept.exact:
+            error = np.sqrt(np.mean((np.abs(own) - reference) ** 2)) / width
+            moved = [np.abs(found - np.abs(own)).max() / width for found in (by_picks, by_values)]
+            same = np.mean(by_picks.argmax(axis=1) == reference.argmax(axis=1))
+            numbers = [f"{error:.1e}", *(f"{m:.1e}" for m in moved), f"{same:.2f}"]
         rows.append([
             data, kind, f"{of.features} ({len(kept.features)})", f"{of.score:.3f}", f"{of.model.range:.4g}",
-            f"{np.median(size[:, -1] - size[:, -2]):.3f}", "exact" if kept.exact else f"{count} permutations",
-            "-" if kept.exact else f"{error:.1e}", "-" if kept.exact else f"{same:.2f}",
+            f"{np.median(size[:, -1] - size[:, -2]):.3f}", "exact" if kept.exact else f"{count} permutations", *numbers,
         ])  # fmt: skip
-    heads = ["data", "model", "d (used)", "held-out score", "R", "median lead / R", "estimator", "its RMSE/R", "its top-1 right"]
-    table(heads, rows)
+    clip = ["largest move by clipping for picks /R", "for values /R"]
+    heads = ["data", "model", "d (used)", "held-out score", "R", "median lead / R", "estimator", "its RMSE/R", *clip]
+    table([*heads, "noiseless first place right"], rows)
 
 
 def _published(data: str, kind: str, what: str) -> str:
@@ -277,28 +286,12 @@ def _targets(found: list[Cell]) -> None:
 
 def law(options) -> None:
     found = cells(options)
-    edges, rows = [0, 0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, math.inf], []
-    for lo, hi in zip(edges[:-1], edges[1:]):
-        some = [c for c in found if lo <= c.x < hi]
-        right = np.array([c.first_own for c in some])
-        apart = [np.mean([c.first_own for c in some if (c.features > 23) == wide] or [math.nan]) for wide in (False, True)]
-        alone, said = (np.mean(v) for v in ([1 - math.exp(-c.x) / 2 for c in some], [c.exact for c in some]))
-        numbers = [right.mean(), right.std(), right.min(), right.max(), *apart, said, alone]
-        rows.append([f"{lo:g} to {hi:g}", f"{len(some)}", *(f"{v:.3f}" for v in numbers)])
-    heads = [
-        "ε·g·n/span",
-        "cells",
-        "top-1",
-        "sd",
-        "smallest",
-        "largest",
-        "d ≤ 23",
-        "d > 23",
-        "exact law",
-        "if there were one rival",
-    ]
-    table(heads, rows)
-    print(f"\n{len(found):,} cells (data, model, n, ε, record) of {options.law_draws:,} draws; g by the own noiseless values.")
+    edges = [0, 0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, math.inf]
+    print("\nBy the lead alone: x = ε·g·n/span")
+    _by(found, [c.x for c in found], edges)
+    print("\nBy all leads: s = Σ_j exp(−ε·lead_j·n/span), between (1 − exp(−s))/s (many rivals) and 1 − s/2 (a single one)")
+    _by(found, [2 * c.bound for c in found], [0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, math.inf], band=True)
+    print(f"\n{len(found):,} cells (data, model, n, ε, record) of {options.law_draws:,} draws; leads by the scores themselves.")
     limits = {
         "d·exp(−ε·g·n/span): Corollary 15, our span for its 2Δ∞": [c.loose for c in found],
         "½·Σ_j exp(−ε·lead_j·n/span)": [c.bound for c in found],
@@ -309,10 +302,7 @@ def law(options) -> None:
         said, excess = _excess(found, np.minimum(allowed, 1.0), options.law_draws)
         counts.append((int((excess > 3).sum()), said))
         rows.append([words, f"{said:,}", f"{counts[-1][0]}", f"{excess.max():.2f}"])
-    table(
-        ["bound on P(first place wrong)", "cells where below 1", "beyond 3 standard errors", "largest excess (standard errors)"],
-        rows,
-    )
+    table(["bound on P(first place wrong)", "cells where below 1", "beyond 3 standard errors", "largest excess"], rows)
     distance = min(min(c.bound, 1.0) - (1 - c.exact) for c in found)
     print(f"\nWithout draws: the smallest distance of the second bound from the exact chance of an error is {distance:.1e}.")
     _sampler_check()
@@ -321,13 +311,33 @@ def law(options) -> None:
     _plot(found, options.plot)
 
 
+def _by(found: list[Cell], at: list[float], edges: list[float], band: bool = False) -> None:
+    """Accuracy of cells by what should decide it."""
+    rows = []
+    for lo, hi in zip(edges[:-1], edges[1:]):
+        some = [c for c, x in zip(found, at) if lo <= x < hi]
+        if not some:
+            continue
+        right = np.array([c.first_own for c in some])
+        wide = [np.mean([c.first_own for c in some if (c.features > 23) == many] or [math.nan]) for many in (False, True)]
+        numbers = [right.mean(), right.std(), right.min(), right.max(), *wide, np.mean([c.exact for c in some])]
+        if band:
+            s = np.array([2 * c.bound for c in some])
+            numbers += [np.mean(-np.expm1(-s) / s) if s.all() else 1.0, np.maximum(1 - s / 2, 0).mean()]
+        else:
+            numbers.append(np.mean([1 - math.exp(-c.x) / 2 for c in some]))
+        rows.append([f"{lo:g} to {hi:g}", f"{len(some)}", *(f"{v:.3f}" for v in numbers)])
+    last = ["many rivals", "a single rival"] if band else ["a single rival"]
+    table(["s" if band else "x", "cells", "top-1", "sd", "smallest", "largest", "d ≤ 23", "d > 23", "exact law", *last], rows)
+
+
 def _excess(found: list[Cell], allowed: np.ndarray, draws: int) -> tuple[int, np.ndarray]:
     """Cells where a bound says something, and by how many standard errors each is above it (one draw counts as one at least)."""
     error = np.sqrt(np.maximum(allowed * (1 - allowed), 1 / draws) / draws)
     return int((allowed < 1).sum()), (np.array([1 - c.first_own for c in found]) - allowed) / error
 
 
-def _sampler_check(draws: int = 3000) -> None:
+def _sampler_check(draws: int = 10_000) -> None:
     """The draws used here beside the package's own sampler."""
     rng, worst = np.random.default_rng(3), 0.0
     for d, span in ((5, 10**9), (20, 10**9), (60, 10**8)):
@@ -351,15 +361,21 @@ def _plot(found: list[Cell], path: Path | None) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.5))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True)
     for data in CLASSIFIED + REGRESSED:
         some = [c for c in found if c.data == data]
-        axes.plot([max(c.x, 1e-3) for c in some], [c.first_own for c in some], ".", ms=2.5, alpha=0.5, label=data)
-    x = np.geomspace(1e-3, 1e3, 400)
-    axes.plot(x, 1 - np.exp(-x) / 2, "k-", lw=1, label="a single rival: 1 − ½·exp(−x)")
+        accuracy = [c.first_own for c in some]
+        left.plot([max(c.x, 1e-3) for c in some], accuracy, ".", ms=2.5, alpha=0.5, label=data)
+        right.plot([max(2 * c.bound, 1e-4) for c in some], accuracy, ".", ms=2.5, alpha=0.5)
+    x, s = np.geomspace(1e-3, 1e3, 400), np.geomspace(1e-4, 200, 400)
+    left.plot(x, 1 - np.exp(-x) / 2, "k-", lw=1, label="a single rival: 1 − ½·exp(−x)")
     for d in (20, 105):
-        axes.plot(x, np.clip(1 - d * np.exp(-x), 0, 1), "--", lw=1, label=f"1 − d·exp(−x), d = {d}")
-    axes.set(xscale="log", xlabel="ε · gap · n / span", ylabel="first place right", xlim=(1e-3, 1e3), ylim=(0, 1.02))
-    axes.legend(fontsize=7, markerscale=3)
+        left.plot(x, np.clip(1 - d * np.exp(-x), 0, 1), "--", lw=1, label=f"bound 1 − d·exp(−x), d = {d}")
+    right.plot(s, np.clip(1 - s / 2, 0, 1), "k-", lw=1, label="a single rival, and the bound: 1 − s/2")
+    right.plot(s, -np.expm1(-s) / s, "k--", lw=1, label="many rivals: (1 − exp(−s))/s")
+    left.set(xscale="log", xlabel="x = ε · g · n / span", ylabel="first place right", xlim=(1e-3, 1e3), ylim=(0, 1.02))
+    right.set(xscale="log", xlabel="s = Σ exp(−ε · lead · n / span)", xlim=(200, 1e-4))
+    left.legend(fontsize=7, markerscale=3)
+    right.legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=130)

@@ -88,6 +88,7 @@ ENDING = 5.0
 """Seconds in which processes that are told to end have to be gone; those that can be killed then are."""
 ATTEMPTS = 3
 """How often in a row a worker or template that was ended is started again."""
+STUDY = "pellucid_study_"
 BY_VALUE = ("pellucid.blocks", "pellucid.adapters", "pellucid.errors")
 """Modules of ours that functions come from. They are sent with the function, so that workers need not import the package."""
 
@@ -747,7 +748,9 @@ def _by_value() -> Iterator[None]:
     """While this lasts, what comes from our own modules is pickled whole."""
     with _pickling:
         known = cloudpickle.list_registry_pickle_by_value()
-        ours = [sys.modules[name] for name in BY_VALUE if name in sys.modules and name not in known]
+        # Files named in a study are modules of this process alone: no other could import them.
+        names = [name for name in sys.modules if name in BY_VALUE or name.startswith(STUDY)]
+        ours = [sys.modules[name] for name in names if name not in known]
         for module in ours:
             cloudpickle.register_pickle_by_value(module)
         try:

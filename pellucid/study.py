@@ -15,6 +15,8 @@
       - {explain: PartialDependence, model: risk, feature: age, share: 0.25}
       - {explain: Distribution, feature: age, epsilon: 0.1}
       - {explain: ClusterHistograms, groups: segments, epsilon: 0.2}
+      - {explain: PermutationImportance, model: risk, target: outcome, ranking: true, epsilon: 0.2}
+      - {explain: PrivatePlot, function: "models.py:curve", x: age, output: [0, 1], epsilon: 0.2}
 
 Paths are relative to the study file. `load` is `file.py:name`, `package.module:name`, or a .joblib or .pkl file.
 """
@@ -98,7 +100,7 @@ class Study:
             raise PlanError(f"{path.name}: 'releases:' needs a list with at least one entry.")
         groups = {str(name): _clustering(str(name), entry, folder) for name, entry in (content.get("clusterings") or {}).items()}
         boxes: dict[str, tuple[str, Mapping[str, Any]]] = {"model": ("models", models), "groups": ("clusterings", groups)}
-        releases = tuple(_release(i, entry, boxes) for i, entry in enumerate(content["releases"], 1))
+        releases = tuple(_release(i, entry, boxes, folder) for i, entry in enumerate(content["releases"], 1))
         ledger = content.get("ledger")
         session = Session(
             folder / str(content["data"]),
@@ -184,7 +186,7 @@ def _load(what: str, place: str, folder: Path) -> Any:
         ) from None
 
 
-def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Release:
+def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]], folder: Path) -> Release:
     where = f"release {number}"
     if not isinstance(entry, Mapping) or "explain" not in entry:
         raise PlanError(f"{where}: give 'explain:' with the name of an explainer.")
@@ -204,6 +206,8 @@ def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str
         if chosen not in made:
             raise PlanError(f"{where}: {section}: has no {chosen!r}{did_you_mean(chosen, made)}.")
         options[option] = made[chosen]
+    if "function" in options:
+        options["function"] = _load(f"{where}: function", str(options["function"]), folder)
     cost = {key: entry[key] for key in COSTS if key in entry}
     if len(cost) != 1:
         raise PlanError(f"{where}: say what it may cost with exactly one of epsilon:, rho: or share:.")
@@ -211,6 +215,6 @@ def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str
         explainer = kinds[kind](**options)
     except TypeError:
         raise PlanError(f"{where}: {kind} needs {', '.join(sorted(known - set(options)))}.") from None
-    about = options.get("feature", options.get("formula", entry.get("groups", "")))
+    about = next((entry[key] for key in ("feature", "formula", "groups", "target", "function") if entry.get(key)), "")
     named = about if isinstance(about, str) else ", ".join(str(f) for f in about or ())
     return Release(str(entry.get("title", f"{number:02d} {kind} {named}")), explainer, cost)

@@ -209,6 +209,29 @@ def test_models_from_files_and_modules(study, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("module", [["-m", "pellucid"], ["-c", "from pellucid.cli import main; main()"]])
+def test_rankings_and_functions_in_a_study(study, tmp_path, monkeypatch, capsys):
+    code = "\n\ndef half(d):\n    return [d['age'].mean() / 200, risk(d).mean()]\n"
+    (tmp_path / "models.py").write_text(MODELS + code)
+    study(
+        features=study.content["features"] | {"smoker": {"category": [False, True]}},
+        releases=[
+            {"explain": "PermutationImportance", "model": "risk", "target": "smoker", "ranking": True, "epsilon": 0.5},
+            {"explain": "PrivatePlot", "function": "models.py:half", "x": ["age", "risk"], "output": [0, 1], "epsilon": 0.5},
+            {"explain": "ShapValues", "model": "risk", "record": {"age": 70}, "epsilon": 0.5},
+        ],
+    )
+    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml")
+    assert code == 0, err
+    made = sorted(p.name for p in (tmp_path / "results").glob("*.json"))
+    assert len(made) == 3 and "half" in made[1]
+    assert "models.py:none" in refused(study, monkeypatch, capsys, tmp_path)
+
+
+def refused(study, monkeypatch, capsys, folder):
+    study(releases=[{"explain": "PrivatePlot", "function": "models.py:none", "x": ["a"], "output": [0, 1], "epsilon": 0.5}])
+    return run(monkeypatch, capsys, "explain", folder / "study.yaml")[2]
+
+
 def test_as_a_process(module):
     done = subprocess.run([sys.executable, *module, "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and all(word in done.stdout for word in ("demo", "explain", "preview", "ledger"))
