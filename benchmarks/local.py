@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import argparse
 import math
-
-
+import time
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,12 +23,12 @@ from pellucid.baselines import local as published
 from pellucid.local.bound import Moments
 from pellucid.local.design import LocalRows, best_label_weight
 from pellucid.local.exact import ExactMoments, moments_mechanism, read_moments
+from pellucid.local.individual import IndividualMoments, Question
 from pellucid.local.methods import explain, one_shot, smallest_in_ball
 from pellucid.local.reuse import Answered, History
 from pellucid.local.weights import Gaussian, Stable
-from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
+from pellucid.mechanisms import Spend, add_noise, epsilon_of_rho, rho_of_epsilon_delta
 from pellucid.schema import Relation
-from pellucid.sensitivity import IndividualFilter
 
 if Moments not in query.BOUNDS:
     query.BOUNDS = (*query.BOUNDS, Moments)
@@ -50,7 +50,7 @@ def people(records: int, d: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]
     return x, np.tanh(score)
 
 
-def clustered(records: int, d: int, clusters: int = 60, spread: float = 0.06, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def clustered(records: int, d: int, clusters: int = 60, spread: float = 0.1, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Records in clusters of the unit cube, and a model that bends between them."""
     rng = np.random.default_rng(seed)
     centres = rng.uniform(0.1, 0.9, (clusters, d))
@@ -59,10 +59,16 @@ def clustered(records: int, d: int, clusters: int = 60, spread: float = 0.06, se
     return x, np.tanh(4 / math.sqrt(d) * ((x - 0.5) @ slopes + np.sin(6 * x) @ bends / 6))
 
 
+class Numbers:
+    """Coordinates that are all numbers: nothing among them adds up to nothing."""
+
+    projector = None
+
+
 def question(z: np.ndarray, weight: Stable | Gaussian, w: float = 1.0) -> query.Sum:
     far = math.ceil(64 * math.sqrt(float((np.maximum(z, 1 - z) ** 2).sum())) * (1 + 1e-12)) / 64
     limits = weight.limits(far, w)
-    rows = LocalRows(None, tuple(z), weight, w)  # type: ignore[arg-type]
+    rows = LocalRows(Numbers(), tuple(z), weight, w)  # type: ignore[arg-type]
     return query.Sum(rows, Moments(len(z), limits.joint, limits.slope, limits.label))
 
 
@@ -120,13 +126,95 @@ def loss(records: int = 50_000, questions: int = 12, epsilon: float = 0.1) -> No
         print(f"  published (best mean) / one-shot (mean): {best / np.mean(found['one-shot, add-remove']):.0f}")
 
 
-def individual(records: int = 50_000, d: int = 14, epsilon: float = 1.0) -> None:
-    """How many questions one guarantee answers with and without an account per record, and how good they are."""
+class Arrays:
+    """Records that are held already: what a `Neighbourhood` is to the package."""
+
+    def __init__(self, x: np.ndarray, f: np.ndarray):
+        self.x, self.f, self.people = x, f, len(x)
+
+    def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, None]]:
+        yield self.x, self.f, None
+
+
+def individual(records: int = 50_000, d: int = 14, epsilon: float = 1.0, without: int = 5) -> None:
+    """How many questions one guarantee answers with an account per record, and how good they are.
+
+    Without it, `without` questions use up the guarantee; with it, the same noise serves many times as many.
+    """
+    rho = rho_of_epsilon_delta(epsilon, DELTA)
+    x, f = clustered(records, d)
+    print(f"clustered, m = {records}, d = {d}, ε = {epsilon}, δ = {DELTA}; {without} questions without individual accounts")
+    for weight in (Gaussian(1.0), Gaussian(0.5), Gaussian(0.35), Stable(1.0)):
+        w = best_label_weight(weight, math.sqrt(d))
+        rng = np.random.default_rng(3)
+        answers = IndividualMoments(Arrays(x, f), rho, records)  # type: ignore[arg-type]
+        excess = []
+        for z in x[rng.integers(0, records, 60 * without)]:
+            made = one_shot(answers.answer(Question(question(z, weight, w), rho / without)), 1.0)
+            excess.append(Exact(z, x, f, weight).relative(made.phi))
+        told = ", ".join(f"{k} × {np.median(excess[: k * without]):.4f}" for k in (1, 5, 10, 20, 30, 40, 60))
+        good = max((n for n in range(1, len(excess) + 1) if np.median(excess[:n]) <= 0.1), default=0)
+        print(f"  {weight}: median excess after {told}; at most 0.1 up to {good / without:.0f} ×")
+
+
+def questions(records: int = 50_000, d: int = 14, count: int = 200, steps: int = 300) -> None:
+    """What questions one after another cost, by method, and how good the answers are."""
+    x, f = people(records, d)
+    weight, rho = Stable(), rho_of_epsilon_delta(0.1, DELTA)
+    asked = x[np.random.default_rng(7).integers(0, records, count)]
+    truths = [Exact(z, x, f, weight) for z in asked]
+    print(
+        f"{count} questions, d = {d}, ρ of ε = 0.1 each at most; ε spent at δ = {DELTA} after 50, 100, all; median excess; steps"
+    )
+    for method, price in (
+        ("descent", rho),
+        ("adaptive", rho),
+        ("enhanced", rho),
+        ("one-shot", rho),
+        ("one-shot", rho / 10),
+        ("one-shot", rho / 50),
+    ):
+        history, spent, excess, taken = History(d), [], [], []
+        for z, truth in zip(asked, truths):
+            sum_ = question(z, weight)
+            totals = sum_.bound.totals(sum_.map.of(x, f))  # type: ignore[attr-defined]
+            door = ExactMoments(lambda _, totals=totals: totals, sum_, records, "add-remove", lambda charge: None)
+            starts = [np.array(history.answered[i].phi) for i in history.starts(z)]
+            made = explain(method, door, price, steps=steps, candidates=starts)
+            history.add(Answered(tuple(z), tuple(made.phi), "data"))
+            spent.append(made.cost)
+            excess.append(truth.relative(made.phi))
+            taken.append(made.steps)
+        told = ", ".join(f"{epsilon_of_rho(sum(spent[:n]), DELTA):.3f}" for n in (50, 100, count))
+        name = f"{method} at ρ/{round(float(rho / price))}"
+        print(f"  {name:18s} ε {told}; excess {np.median(excess):.4f}; steps {np.mean(taken):.0f}", flush=True)
+
+
+def speed(records: int = 1_500_000, d: int = 14) -> None:
+    """The pass that builds A and b against 300 steps on them."""
+    x, f = people(records, d)
+    sum_ = question(x[0], Stable())
+    begin = time.perf_counter()
+    totals = [0] * sum_.size
+    for start in range(0, records, 1 << 16):
+        piece = slice(start, start + (1 << 16))
+        totals = [a + b for a, b in zip(totals, sum_.bound.totals(sum_.map.of(x[piece], f[piece])))]  # type: ignore[attr-defined]
+    passed = time.perf_counter() - begin
+    door = ExactMoments(lambda _: totals, sum_, records, "add-remove", lambda charge: None)
+    begin = time.perf_counter()
+    explain("descent", door, rho_of_epsilon_delta(0.1, DELTA))
+    stepped = time.perf_counter() - begin
+    history = History(d, [Answered(tuple(z), tuple(z), "data") for z in x[:1500]])
+    begin = time.perf_counter()
+    history.nearest(x[0], 0.3)
+    reused = time.perf_counter() - begin
+    print(f"{records} rows, d = {d}: pass {passed:.2f} s, 300 steps {stepped:.2f} s, {stepped / passed:.2f} × the pass")
+    print(f"a look-up among 1,500 answers: {1000 * reused:.2f} ms")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["loss"])
+    parser.add_argument("what", choices=["loss", "individual", "questions", "speed"])
     globals()[parser.parse_args().what]()
 
 

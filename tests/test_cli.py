@@ -208,7 +208,6 @@ def test_models_from_files_and_modules(study, tmp_path, monkeypatch, capsys):
     assert run(monkeypatch, capsys, "preview", study(models=models))[0] == 0
 
 
-@pytest.mark.parametrize("module", [["-m", "pellucid"], ["-c", "from pellucid.cli import main; main()"]])
 def test_rankings_and_functions_in_a_study(study, tmp_path, monkeypatch, capsys):
     code = "\n\ndef half(d):\n    return [d['age'].mean() / 200, risk(d).mean()]\n"
     (tmp_path / "models.py").write_text(MODELS + code)
@@ -232,6 +231,7 @@ def refused(study, monkeypatch, capsys, folder):
     return run(monkeypatch, capsys, "explain", folder / "study.yaml")[2]
 
 
+@pytest.mark.parametrize("module", [["-m", "pellucid"], ["-c", "from pellucid.cli import main; main()"]])
 def test_as_a_process(module):
     done = subprocess.run([sys.executable, *module, "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and all(word in done.stdout for word in ("demo", "explain", "preview", "ledger"))
