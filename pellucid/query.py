@@ -17,6 +17,7 @@ from typing import Any
 from .bounds import Ball, Ballots, Bound, Box, Cells, CrossCells, Gram
 from .cluster_scores import CandidateScore, CombinationScore
 from .errors import PlanError
+from .local.bound import Moments
 from .mechanisms import Norms
 from .schema import Relation
 from .scores import QuantileScore, Score
@@ -85,7 +86,7 @@ def changes(over: Over, relation: Relation) -> tuple[int, int]:
     return (1, 0) if relation == "add-remove" else (0, 1)
 
 
-BOUNDS: tuple[type[Bound], ...] = (Box, Cells, CrossCells, Ball, Ballots, Gram, ShapleyVectors)
+BOUNDS: tuple[type[Bound], ...] = (Box, Cells, CrossCells, Ball, Ballots, Gram, ShapleyVectors, Moments)
 """The sets a sum may be bounded by: each has its theorem in proofs/ and a test that attains it."""
 
 

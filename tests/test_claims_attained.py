@@ -14,6 +14,8 @@ import test_combination
 import test_flow
 import test_individual
 import test_intervals
+import test_local_bound
+import test_local_weights
 import test_output_range
 import test_shapley_bound
 import test_shapley_estimators
@@ -28,6 +30,7 @@ from pellucid.ask import Ask, Public
 from pellucid.bounds import UNITS, Ball, Ballots, Box, Cells, CrossCells, Gram
 from pellucid.engine import Engine
 from pellucid.explainers.accumulated_effects import ClippedSteps
+from pellucid.local.bound import Moments
 from pellucid.mechanisms import (
     Norms,
     Spend,
@@ -583,6 +586,10 @@ SABOTAGE = {
     "shapley-radii": (test_shapley_bound.test_shapley_radii_is_attained, (5,), halve_radii),
     "shapley-span": (test_shapley_bound.test_shapley_span_is_attained, (4, "replace"), halve_shapley_span),
     "shapley-design": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
+    "local-moments": (test_local_bound.test_local_moments_is_attained, (), halve_norms(Moments)),
+    "local-gradient": (test_local_bound.test_local_gradient_is_attained, (), test_local_bound.halve_slope),
+    "local-start": (test_local_bound.test_local_start_is_attained, (), test_local_bound.halve_start),
+    "local-constant": (test_local_weights.test_local_constant_is_attained, (), test_local_weights.halve_constant),
     "individual-loss": (test_individual.test_individual_loss_is_attained, (), halve_loss),
     "individual-filter": (test_individual.test_individual_filter_is_attained, (), halve_price),
 }

@@ -1,5 +1,6 @@
 """The Shapley explainers: equal to the definition and to shap without noise, sure where they say so, silent about the record."""
 
+import importlib.util
 import json
 import math
 import pickle
@@ -30,7 +31,7 @@ from pellucid.shapley.bound import ShapleyVectors
 from pellucid.shapley.certainty import picks_gap, picks_right, values_gap, values_right
 from pellucid.shapley.choose import estimator_for
 from pellucid.shapley.radii import shapley_radii, whole_radii
-from pellucid.shapley_results import ShapleyValues
+from pellucid.shapley_results import ShapleyCurve, ShapleyValues
 
 NAMES = ["a", "b", "c", "e"]
 SCHEMA = pel.Schema({name: pel.Number(0, 1) for name in NAMES})
@@ -43,6 +44,10 @@ def answer(d):
 
 
 MODEL = pel.Model(answer, output=(0, 1), features=NAMES, trained_on="other data")
+
+
+def ranging(lo, hi):
+    return pel.Model(answer, output=(lo, hi), features=NAMES, trained_on="other data")
 
 
 def table(rows=400, seed=0):
@@ -649,7 +654,6 @@ def test_a_secret_record_is_protected():
         (lambda: ShapValues(MODEL, RECORD, method="magic"), "use one of"),
         (lambda: ShapValues(MODEL, public_background=table(2), efficient=True), "secret"),
         (lambda: ShapValues(MODEL, RECORD, label="x" * 300), "label"),
-        (lambda: ShapRanking(MODEL, RECORD, k=5), "4 features"),
         (lambda: ShapRanking(MODEL, RECORD, k=0), "whole number"),
         (lambda: ShapRanking(MODEL, RECORD, k=1, by="value"), "by="),
         (lambda: ShapRanking(MODEL, RECORD, k=1, how="luck"), "how="),
@@ -662,6 +666,29 @@ def test_a_secret_record_is_protected():
         (lambda: ShapDependence(MODEL, "z", public_background=table(2)), "does not use"),
         (lambda: ShapDependence(MODEL, "", public_background=table(2)), "column name"),
         (lambda: ShapDependence(MODEL, "a", public_background=table(2), points=1), "points"),
+        (lambda: ShapValues(MODEL, (1, 2)), "not a tuple"),
+        (lambda: ShapValues(MODEL, {1: 0.5, "1": [3]}), "name as text"),
+        (lambda: ShapValues(MODEL, pd.DataFrame([[0.1, 0.2]], columns=["a", "a"])), "every column once"),
+        (lambda: ShapValues(MODEL, {"a": 10**400}), "not a value|not a number|outside"),
+        (lambda: ShapValues(MODEL, public_background={"a": 10**400, "b": 0, "c": 0, "e": 0}), "not a value|not a number|outside"),
+        (lambda: ShapValues(MODEL, RECORD, seed=None), "seed"),
+        (lambda: ShapValues(MODEL, RECORD, certified=0.5), "two finite"),
+        (lambda: ShapValues(MODEL, RECORD, certified="01"), "two finite"),
+        (lambda: ShapValues(MODEL, RECORD, certified=(0, 1, 2)), "two finite"),
+        (lambda: ShapValues(MODEL, RECORD, certified=(1, 0)), "two finite"),
+        (lambda: ShapValues(MODEL, RECORD, certified=(math.nan, 1)), "two finite"),
+        (lambda: ShapValues(MODEL, RECORD, certified=(0, math.inf)), "two finite"),
+        (lambda: ShapRanking(MODEL, RECORD, k=None), "k=None"),
+        (lambda: ShapRanking(MODEL, RECORD, magnitudes="no"), "True or False"),
+        (lambda: ShapImportance(MODEL, public_background=table(2), cap=np.array([0.1, 0.2])), "cap="),
+        (lambda: ShapImportance(MODEL, public_background=table(2), cap=1e-306), "cap="),
+        (lambda: ShapDependence(MODEL, "a", public_background=table(2), cap=5e-324), "cap="),
+        (lambda: ShapImportance(MODEL, public_background={"a": "0.5", "b": [1.0], "c": [1.0], "e": [1.0]}), "for every column"),
+        (
+            lambda: ShapImportance(pel.Model(answer, output=(0, 1e-277), trained_on="other data"), public_background=RECORD),
+            "unit",
+        ),
+        (lambda: ShapValues(pel.Model(answer, output=(-1e308, 1e308), trained_on="other data"), RECORD), "unit"),
     ],
 )
 def test_bad_requests_are_refused_before_payment(make, match):
@@ -669,6 +696,228 @@ def test_bad_requests_are_refused_before_payment(make, match):
     with pytest.raises(pel.PellucidError, match=match):
         account.release(make(), epsilon=1.0)
     assert float(account.spent) == 0
+
+
+def test_one_public_record_is_a_background():
+    """A dict of single values and a Series are one record; a text is a value and not a list of letters."""
+    forms = [[RECORD], RECORD, pd.Series(RECORD), [pd.Series(RECORD)], pd.DataFrame([RECORD])]
+    assert len({Background.of(form).digest for form in forms}) == 1 and len(Background.of(RECORD)) == 1
+    assert Background.of({"sex": "female", "age": np.array(3)}).columns == (("sex", ("female",)), ("age", (3,)))
+    found = quietly(ShapImportance(MODEL, public_background=RECORD, cap="range"), table(5))
+    exact = np.mean([np.abs(brute_force(row, RECORD)) for row in table(5).to_dict("records")], axis=0)
+    np.testing.assert_allclose(found.values, exact, atol=1e-7)
+
+
+def test_digests_tell_values_apart():
+    """Also values whose text is rounded: arrays of no dimension, and floats with a text of their own."""
+
+    class Rounded(float):
+        def __repr__(self):
+            return "0.1"
+
+    close = (0.1234567890123, 0.1234567890124)
+    for wrap in (float, np.float64, np.array, Rounded):
+        assert len({ShapValues(MODEL, {**RECORD, "a": wrap(v)}).describe()["record"] for v in close}) == 2
+        assert len({Background.of([{**RECORD, "a": wrap(v)}]).digest for v in close}) == 2
+        assert ShapValues(MODEL, {**RECORD, "a": wrap(0.5)}).describe() == ShapValues(MODEL, {**RECORD, "a": 0.5}).describe()
+
+
+def test_digests_of_records_need_the_key_of_the_process(monkeypatch):
+    """Nobody without the key can try out records; a plain hash would be the same in every process."""
+    from pellucid.shapley import asked
+
+    record = asked.kept_record(RECORD)
+    here = asked.record_digest(record)
+    assert here == asked.record_digest(record) and len(asked._KEY) == 32
+    monkeypatch.setattr(asked, "_KEY", bytes(32))
+    assert asked.record_digest(record) != here
+    spec = importlib.util.find_spec("pellucid.shapley.asked")
+    another = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(another)
+    assert another.record_digest(record) not in (here, asked.record_digest(record))
+
+
+def test_many_permutations_fit_into_memory():
+    from pellucid.shapley.coalitions import MOST_RANKS, Permuted
+
+    wide = tuple((f"x{i}", 0.5) for i in range(60))
+    for permutations in (2, 8, 10_000):
+        made = Permuted(MODEL, wide, permutations)
+        assert 1 <= made.groups <= 1024 and made.groups * permutations * 60 <= MOST_RANKS <= 2**26
+    assert Permuted(MODEL, wide, 8).groups == 1024
+    with pytest.raises(pel.PlanError, match="memory"):
+        Permuted(MODEL, wide, 2**26)
+
+
+def test_more_places_than_features_rank_all_of_them():
+    for how in ("picks", "values"):
+        found = session().release(ShapRanking(MODEL, RECORD, k=50, how=how), epsilon=1.0)
+        assert sorted(found.ranking) == NAMES and found.picks == 4 and 0 < found.certainty(found.gap) < 1
+    assert len(session().preview(ShapRanking(MODEL, RECORD), epsilon=1.0).labels) == 4
+
+
+def test_without_a_number_of_records_picks_promise_nothing():
+    """Under add-remove the number is secret: no gap without a public guess, and with one the result says what it rests on."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    blind = session(relation="add-remove").release(ShapRanking(MODEL, RECORD, k=2, how="picks"), epsilon=1.0)
+    told = session(relation="add-remove", expected_rows=400).release(ShapRanking(MODEL, RECORD, k=2, how="picks"), epsilon=1.0)
+    known = session().release(ShapRanking(MODEL, RECORD, k=2, how="picks"), epsilon=1.0)
+    assert blind.gap is None and blind.rate is None and blind.records is None and "secret" in str(blind)
+    with pytest.raises(pel.PlanError, match="expected_rows"):
+        blind.certainty(0.1)
+    assert blind.certainty(0.1, records=400) == told.certainty(0.1) < told.certainty(0.1, records=4000)
+    assert "if there are at least 400 records" in str(told) and told.gap > 0
+    assert told.certainty(told.gap) == pytest.approx(0.95)
+    assert any("at least 400 records" in a for a in told.certificate.assumptions)
+    assert "at least 400" not in str(known) and not any("at least" in a for a in known.certificate.assumptions)
+    assert known.certainty(0.1, records=9) == known.certainty(0.1)
+    for found in (blind, told, known):
+        again = pel.explanation.from_json(found.to_json())
+        assert again.gap == found.gap and str(again) == str(found) and len(found.to_frame()) == 2
+        assert found.text in found.plot().get_xlabel() and repr(found) and found._repr_html_()
+    plt.close("all")
+    sorted_ = session(relation="add-remove").release(ShapRanking(MODEL, RECORD, k=2, how="values"), epsilon=1.0)
+    assert sorted_.certainty(sorted_.gap) == pytest.approx(0.95, abs=1e-3)
+    law = sorted_.magnitudes.law
+    assert sorted_.gap > values_gap(law, 4, 2, False) and "if there are" not in str(sorted_)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, math.nan, "x", None, True, np.array([0.1, 0.2])])
+def test_questions_about_results_are_checked(wrong):
+    account = session(table(50), epsilon=50.0)
+    found = [account.release(ShapRanking(MODEL, RECORD, k=2, how=how), epsilon=2.0) for how in ("picks", "values")]
+    for ranked in found:
+        for ask in (ranked.certainty, ranked.tiers, ranked.interval):
+            with pytest.raises(pel.PlanError, match="give a"):
+                ask(wrong)
+        with pytest.raises(pel.PlanError, match="records="):
+            ranked.certainty(0.1, records=0)
+    values = account.release(ShapValues(MODEL, RECORD), epsilon=2.0)
+    importance = account.release(ShapImportance(MODEL, public_background=RECORD), epsilon=2.0)
+    curve = account.release(ShapDependence(MODEL, "a", public_background=RECORD), epsilon=2.0)
+    for ask in (values.interval, values.tiers, values.thresholded, importance.interval, importance.tiers, curve.interval):
+        with pytest.raises(pel.PlanError, match="level="):
+            ask(wrong)
+
+
+def _line(coefficients, intercept):
+    fitted = linear_model.LinearRegression().fit(table(20)[NAMES[: len(coefficients)]], np.arange(20.0))
+    fitted.coef_, fitted.intercept_ = np.array(coefficients), intercept
+    return pel.Model(fitted, output=(0, 1), features=NAMES[: len(coefficients)], trained_on="other data")
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_signed_rankings_put_zero_where_it_belongs(relation):
+    """A feature without a part has the value 0: above what lowered the prediction, below what raised it."""
+    data = table(300).assign(b=0.2)
+    model = _line([0.3, 0.0, -0.4], 0.5)
+    record = {"a": 0.9, "b": 0.9, "c": 0.9}
+    exact = np.array([0.3, 0.0, -0.4]) * (0.9 - data[["a", "b", "c"]].mean())
+    for k in (1, 2, 3, 5):
+        found = quietly(ShapRanking(model, record, k=k, by="signed"), data, relation, expected_rows=300)
+        assert found.ranking == tuple(np.array(["a", "b", "c"])[np.argsort(-exact)][:k]) and found.how == "values"
+        sized = quietly(ShapRanking(model, record, k=k, how="picks"), data, relation, expected_rows=300)
+        assert sized.ranking == ("c", "a", "b")[:k]
+    account = session(data, relation=relation, expected_rows=300)
+    with pytest.raises(pel.PlanError, match="no part"):
+        account.release(ShapRanking(model, record, k=2, by="signed", how="picks"), epsilon=1.0)
+    assert float(account.spent) == 0
+    account.preview(ShapRanking(model, record, k=2, by="signed"), epsilon=1.0)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_known_zeros_are_rivals_in_signed_rankings(place):
+    """Wherever the known zero stands among the others, the order is right at least as often as said."""
+    law, d, k = NoiseLaw("laplace", 0.02, 4), 5, 3
+    gap = values_gap(law, d, k, True, idle=1)
+    assert gap > values_gap(law, 4, k, True) * 0.999
+    truth = gap * (place - np.minimum(np.arange(5), 3))
+    noise_ = law.draws(20_000, seed=4)
+    noisy = truth + np.insert(noise_, min(place, 4), 0.0, axis=1)
+    order = np.argsort(-noisy, axis=1)[:, :3]
+    assert (order == [0, 1, 2]).all(axis=1).mean() >= 0.945
+    alone = NoiseLaw("laplace", 0.02, 1)
+    assert values_gap(alone, 2, 2, True, idle=1) == pytest.approx(alone.half_width(0.95), rel=0.05)
+
+
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+def test_a_noisy_count_is_part_of_what_is_sure(currency):
+    """Centres on both sides of 0: the noise of the count pulls the two values apart. Claims hold on average, and so do tiers."""
+    schema = pel.Schema({"a": pel.Number(0, 1), "b": pel.Number(0, 1)})
+    amount = Fraction(1) if currency == "epsilon" else Fraction(1, 10)
+    model, record = _line([0.5, -0.5], 0.5), {"a": 1.0, "b": 1.0}
+    explainer = ShapRanking(model, record, k=1, by="signed", how="values")
+    for gap in (0.02, 0.03, 0.04):
+        data = {"a": [1 - 2 * gap] * 100, "b": [1.0] * 100}
+        found = draws(explainer, data, 300, "add-remove", currency, amount, schema, seed=7)
+        right = np.mean([one.ranking == ("a",) for one in found])
+        assert np.mean([one.certainty(gap) for one in found]) <= right + 0.03
+    close = {"a": [1 - 2 * 0.0005] * 100, "b": [1.0] * 100}
+    both = ShapRanking(model, record, k=2, by="signed", how="values")
+    found = draws(both, close, 300, "add-remove", currency, amount, schema, seed=8)
+    assert np.mean([one.tiers() == [("b",), ("a",)] for one in found]) <= 0.05
+    lost = draws(both, {"a": [1.0], "b": [1.0]}, 30, "add-remove", currency, amount / 20, schema, seed=9)
+    unknown = [one for one in lost if one.magnitudes.count < 1]
+    assert unknown and all(one.certainty(9.0) == 0 and one.gap == math.inf and len(one.tiers()) == 1 for one in unknown)
+
+
+def counted(truth, centre, law, n, count):
+    """Values over a noisy count, with a radius of 1, as a release makes them."""
+    d, names = len(truth), tuple(f"x{i}" for i in range(len(truth)))
+    for drawn in law.draws(count, seed=12):
+        about = max(n + drawn[-1], 0.5)
+        mean = centre + ((truth - centre) * n + drawn[:d]) / about if about >= 1 else centre + 0 * truth
+        yield ShapleyValues(
+            features=names, values=mean, used=(True,) * d, law=law.times(1 / max(about, 1)), radius=1.0,
+            centre=float(np.abs(centre).max()), count=about, noisy_count=True,
+        )  # fmt: skip
+
+
+def test_errors_have_the_noise_of_the_count():
+    """Far from the centre it is as large as a value's own noise: without it the bars would be too short."""
+    truth, centre = np.array([0.95, -0.95, 0.9]), np.zeros(3)
+    for law in (NoiseLaw("laplace", 2.0, 4), NoiseLaw("gaussian", 3.0, 4)):
+        inside = [(low <= truth) & (truth <= high) for low, high in (v.interval() for v in counted(truth, centre, law, 80, 300))]
+        assert 0.92 <= np.mean(inside) <= 0.99
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_tiers_by_size_hold_for_many_close_pairs(noisy):
+    """Ten pairs that nearly tie, of both signs: a tier ends inside a pair, the wrong way round, in 5 % of releases at most."""
+    far = np.repeat(np.arange(10, 0, -1), 2) / 12.0
+    truth = (far - 1e-6 * (np.arange(20) % 2)) * np.where(np.arange(20) % 3 == 0, -1, 1)
+    law, wrong, cut = NoiseLaw("gaussian", 0.004 * (1000 if noisy else 1), 20 + noisy), 0, 0
+    if noisy:
+        made = list(counted(truth, np.full(20, 0.025), law, 1000, 300))
+    else:
+        made = [
+            ShapleyValues(
+                features=tuple(f"x{i}" for i in range(20)), values=truth + drawn, used=(True,) * 20, law=law, radius=1.0,
+                centre=0.025, count=1.0, noisy_count=False,
+            )
+            for drawn in law.draws(300, seed=12)
+        ]  # fmt: skip
+    for found in made:
+        tier = {int(name[1:]): number for number, names in enumerate(found.tiers()) for name in names}
+        wrong += any(tier[i] > tier[i + 1] for i in range(0, 20, 2))
+        cut += len(found.tiers()) >= 10
+    assert wrong / 300 <= 0.05 and cut / 300 > 0.5
+
+
+@pytest.mark.parametrize(("kind", "total", "count"), [("laplace", 1.5, 3.0), ("gaussian", 3.0, 3.0)])
+def test_curves_cover_where_few_people_are(kind, total, count):
+    rng = np.random.default_rng(3)
+    for mean in (0.1, 0.95):
+        for people in (5, 10, 15, 30):
+            drawn = (rng.laplace if kind == "laplace" else rng.normal)(size=(1500, 2))
+            counts = people + drawn[:, 1] * count
+            y = np.clip(np.where(counts >= 1, (people * mean + drawn[:, 0] * total) / np.maximum(counts, 1), 0), -1, 1)
+            curve = ShapleyCurve(
+                feature="a", x=tuple(range(1500)), y=y, counts=counts, sum_law=NoiseLaw(kind, total, 8),
+                count_law=NoiseLaw(kind, count, 8), cap=1.0, categorical=False,
+            )  # fmt: skip
+            lower, upper = curve.interval()
+            assert np.mean((lower <= mean) & (mean <= upper)) >= 0.935
 
 
 def test_pictures_need_released_numbers_only():

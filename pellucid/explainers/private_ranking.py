@@ -117,7 +117,7 @@ class PrivateRanking(OnBlocks):
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if not isinstance(schema[name], Category)]
-        return [cls(Means(tuple(names)), names, blocks=4)]
+        return [cls(Means(tuple(names)), names, blocks=2, limits=Limits(workers=1))]
 
 
 @dataclass(frozen=True)

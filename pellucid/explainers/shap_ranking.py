@@ -32,9 +32,10 @@ class ShapRanking(AboutRecord):
     Released: k names, by private picks on exact totals; or, where that resolves smaller gaps at this price, all noisy values,
     from which the order follows (`how` decides otherwise, and the result says which). `by="size"` ranks by |value|, "signed"
     by value: what raised the prediction most. `magnitudes=True` releases the values of the chosen features too, for the part
-    of the spend that `split` leaves over. `.gap` is the lead from which all places are right with 95 %, `.certainty(gap)` the
-    chance for another lead; `.tiers()` cuts the ranking where released values leave no doubt. The record is public to whoever
-    asks, and stored nowhere; `label` is a name for it.
+    of the spend that `split` leaves over. A `k` beyond the number of features ranks all of them. `.gap` is the lead from which
+    all places are right with 95 %, `.certainty(gap)` the chance for another lead; where the number of records is secret, picks
+    can only say so for a public guess (`expected_rows`). `.tiers()` cuts the ranking where released values leave no doubt. The
+    record is public to whoever asks, and stored nowhere; `label` is a name for it.
 
     With `public_background=` instead of a record, the session's own record is the secret (or the mean over its records).
 
@@ -65,19 +66,17 @@ class ShapRanking(AboutRecord):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.k is None:
+            raise PlanError("k=None: give a whole number from 1 on; where the model has fewer features all of them are ranked.")
         whole_number("k", self.k, 1, 1000)
+        if not isinstance(self.magnitudes, bool):
+            raise PlanError(f"magnitudes={self.magnitudes!r}: use True or False.")
         if self.by not in ("size", "signed"):
             raise PlanError(f"by={self.by!r}: use 'size' or 'signed'.")
         if self.how not in (None, "picks", "values"):
             raise PlanError(f"how={self.how!r}: use 'picks' or 'values', or leave it out.")
         if not (isinstance(self.split, int | float) and 0 < self.split < 1):
             raise PlanError(f"split={self.split!r}: the part of the spend for the ranking, between 0 and 1.")
-
-    def columns(self, schema: Schema) -> tuple[str, ...]:
-        found = super().columns(schema)
-        if self.k > len(found):
-            raise PlanError(f"k={self.k}: the model has {len(found)} features; choose at most that many.")
-        return found
 
     @property
     def _absolute(self) -> bool:
@@ -87,29 +86,40 @@ class ShapRanking(AboutRecord):
         return exact("split", self.split) if self.magnitudes else Fraction(1)
 
     def _count(self, public: Public) -> int:
-        """Places to be decided: the features without a part in the model follow behind by size."""
-        return min(self.k, len(self.chosen(public.schema).features))
+        """Places to be decided: by size the features without a part in the model follow behind, signed they take part."""
+        chosen = self.chosen(public.schema)
+        return min(self.k, len(chosen.features) + (0 if self._absolute else len(chosen.unused)))
 
     def _few(self, public: Public) -> tuple[int, ...]:
-        return tuple(range(self._count(public)))
+        return tuple(range(min(self.k, len(self.chosen(public.schema).features))))
 
     def gaps(self, public: Public) -> dict[str, tuple[float, float]]:
         """For both ways: the lead from which all places are right with 95 %, and the error of a value where there is one."""
-        d, k = len(self.chosen(public.schema).features), self._count(public)
+        chosen, k = self.chosen(public.schema), self._count(public)
+        d, idle = len(chosen.features), len(chosen.unused)
         share = self._picks_share()
         choosing, rate = self.picking(public, k, self._absolute, share)
         law = self.values_law(public)
         few = self.values_law(public, 1 - share, self._few(public)).half_width(0.95) if self.magnitudes else 1.0
+        sure = values_gap(law, d + idle, k, not self._absolute, idle=idle, counted=self.counted(public))
         return {
-            "picks": (picks_gap(d, k, choosing.flip) / rate if d > 1 else 0.0, few),
-            "values": (values_gap(law, d, k, not self._absolute), law.half_width(0.95) if self.magnitudes else 1.0),
+            "picks": (picks_gap(d, min(k, d), choosing.flip) / rate if d > 1 else 0.0, few),
+            "values": (sure, law.half_width(0.95) if self.magnitudes else 1.0),
         }
 
     def way(self, public: Public) -> How:
         """How to find the ranking: as told, or by which way resolves more, from public numbers alone."""
+        chosen = self.chosen(public.schema)
+        if not self._absolute and chosen.unused:
+            if self.how == "picks":
+                raise PlanError(
+                    f"{chosen.unused[0]!r} has no part in the model, so its value is exactly 0, and private picks cannot say "
+                    "which signed values lie above 0: use how='values', by='size', or a model without such features."
+                )
+            return "values"
         if self.how is not None:
             return self.how
-        if len(self.chosen(public.schema).features) == 1:
+        if len(chosen.features) == 1:
             return "values"
         both = self.gaps(public)
         # Both numbers shrink alike with records and price, so neither decides.
@@ -118,6 +128,7 @@ class ShapRanking(AboutRecord):
     def plan(self, public: Public) -> Stages:
         self.choice(public, self._count(public), self._absolute)
         way = self.__dict__["_planned"] = self.way(public)
+        self.__dict__["_guess"] = public.expected_rows if public.rows is None and way == "picks" else None
         if way == "values":
             return {"ranking": Fraction(1)}
         share = self._picks_share()
@@ -154,13 +165,22 @@ class ShapRanking(AboutRecord):
             features=self.model.ready(public.schema).features,
             candidates=len(chosen.features),
             picks=count,
-            rate=rate if way == "picks" else 0.0,
             flip=choosing.flip,
-            gap=self.gaps(public)[way][0],
+            record_rate=rate / public.rows_or_default if way == "picks" else 0.0,
+            records=public.expected_rows if public.rows is None else public.planning_rows,
+            guessed=public.rows is None and public.expected_rows is not None,
             label=self.label,
             estimator=chosen.why,
             magnitudes=values,
         )
+
+    def assumptions(self) -> tuple[str, ...]:
+        # As in the drawing: whether a guess is needed is known since the last plan.
+        guess = self.__dict__.get("_guess")
+        if guess is None:
+            return super().assumptions()
+        said = f"there are at least {guess:,} records: how sure the ranking is said to be rests on it, its privacy does not"
+        return (*super().assumptions(), said)
 
     def flow(self) -> Flow:
         other = "record" if self.record is not None else "background"
@@ -181,7 +201,7 @@ class ShapRanking(AboutRecord):
         said = {"picks": "private picks, one after the other", "values": "all noisy values, sorted"}
         places = self._count(public)
         notes = [f"the ranking will be found by {said[way]}: {places} places are all right with 95 % from a lead of {gap:.3g}"]
-        if d > 1:
+        if d > 1 and (self._absolute or not self.chosen(public.schema).unused):
             notes[0] += f" ({self.gaps(public)[other][0]:.3g} by {said[other]})"
         if way == "picks" and not self.magnitudes:
             choosing, rate = self.picking(public, self._count(public), self._absolute)

@@ -22,8 +22,8 @@ from ..scores import QuantileScore
 from ..shapley.against import Background, estimator_against
 from ..shapley.asked import kept_record, record_digest
 from ..shapley.bound import ShapleyVectors
-from ..shapley.certainty import picks_gap, values_gap
-from ..shapley.choose import Chosen, Method, estimator_for
+from ..shapley.certainty import NoisyCount, picks_gap, values_gap
+from ..shapley.choose import NARROWEST, Chosen, Method, estimator_for
 from ..shapley.scores import ShapleyScore
 from ..shapley_results import ShapleyValues
 from .base import Explainer, whole_number
@@ -35,6 +35,20 @@ REFERENCES = (
 )
 FINE = 0.02
 """The gap, as a part of the output range, that previews speak about: what usually separates the leading features."""
+
+
+WIDEST = 1e300
+
+
+def _two_ends(certified: Any) -> tuple[float, float]:
+    """A certified output range as two plain numbers."""
+    try:
+        lo, hi = (float(v) for v in certified if not isinstance(v, str | bytes))
+    except (TypeError, ValueError, OverflowError):
+        lo, hi = math.nan, math.nan
+    if not -math.inf < lo <= hi < math.inf:
+        raise PlanError("certified=: give two finite numbers, the lower end first, for example (0.0, 1.0).")
+    return lo, hi
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,13 @@ class WithShapley(Explainer):
             raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
         whole_number("permutations", self.permutations, 2, 10_000)
         whole_number("samples", self.samples, 2, 1_000_000)
+        if self.seed is None:
+            raise PlanError("seed=None: give a whole number from 0 on; it is public.")
         whole_number("seed", self.seed, 0, 2**32)
+        if not NARROWEST < self.model.range < WIDEST:
+            raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
+        if self.certified is not None:
+            object.__setattr__(self, "certified", _two_ends(self.certified))
 
     @property
     def models(self) -> tuple[BlackBox, ...]:
@@ -96,7 +116,7 @@ class WithShapley(Explainer):
         }
 
     def _described(self) -> dict[str, Any]:
-        certified = None if self.certified is None else [float(v) for v in self.certified]
+        certified = None if self.certified is None else list(self.certified)
         return {"explainer": type(self).__name__, **self._settings, "certified": certified}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -185,6 +205,12 @@ class AboutRecord(WithShapley):
         assert isinstance(query.bound, ShapleyVectors)
         return public.mechanism(query, share).law.times(query.bound.unit / public.rows_or_default)
 
+    def counted(self, public: Public) -> NoisyCount | None:
+        """What a noisy count would do to the order of values; None where the number of records is public."""
+        bound = self.values_query(public).bound
+        assert isinstance(bound, ShapleyVectors)
+        return NoisyCount(bound.unit * bound.LIMIT, self.chosen(public.schema).farthest_centre) if bound.count else None
+
     def choice(self, public: Public, k: int, absolute: bool) -> Choice:
         chosen = self.chosen(public.schema)
         # Where the number of records is secret, nobody can say how often a centre has to be added back.
@@ -205,7 +231,7 @@ class AboutRecord(WithShapley):
         how, rate = self.picking(public, 1, True)
         first = picks_gap(d, 1, how.flip) / rate if d > 1 else 0.0
         law = self.values_law(public)
-        whole = values_gap(law, d, d, False) if d > 1 else law.half_width(0.95)
+        whole = values_gap(law, d, d, False, counted=self.counted(public)) if d > 1 else law.half_width(0.95)
         said = [
             f"with {public.planning_rows:,} records the feature in first place is right with 95 % if it leads by {first:.3g} "
             f"({first / width:.2g} of the output range); all values are in order with 95 % if neighbours differ by {whole:.3g}"
@@ -249,10 +275,11 @@ class AboutPeople(WithShapley):
             raise PlanError("public_background=: give a few public records that predictions are compared with.")
         object.__setattr__(self, "public_background", Background.of(self.public_background))
         cap = self.cap
-        number = isinstance(cap, int | float) and not isinstance(cap, bool) and 0 < cap <= self.model.range
-        if not (cap is None or cap == "range" or number):
+        number = isinstance(cap, int | float) and not isinstance(cap, bool) and NARROWEST < cap <= self.model.range
+        if not (cap is None or (isinstance(cap, str) and cap == "range") or number):
             raise PlanError(
-                f"cap={cap!r}: give a number up to {self.model.range:g} (the output range), 'range', or leave it out."
+                f"cap={cap!r}: give a number up to {self.model.range:g} (the output range) and not below {NARROWEST:g}, 'range', "
+                "or leave it out."
             )
 
     def _choose(self, schema: Schema) -> Chosen:

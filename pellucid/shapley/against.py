@@ -17,6 +17,7 @@ from ..errors import PlanError
 from ..model import Model
 from ..rows import Rows
 from ..schema import Schema
+from .asked import plain
 from .choose import CHEAP, Chosen, Method, estimator_for
 from .coalitions import MOST_ENUMERATED, Permuted
 from .record import asked_record
@@ -34,17 +35,24 @@ class Background:
 
     @classmethod
     def of(cls, given: Any) -> Background:
-        """From a DataFrame, a dict of columns, or a list of records."""
+        """From a DataFrame, a dict of columns, a list of records, or a single record."""
         if isinstance(given, Background):
             return given
-        if isinstance(given, list | tuple) and given and all(isinstance(record, Mapping) for record in given):
-            names = dict.fromkeys(name for record in given for name in record)
-            given = {name: [record.get(name) for record in given] for name in names}
+        if _is_record(given):
+            given = [given]
+        if isinstance(given, list | tuple) and given and all(_is_record(record) for record in given):
+            records = [dict(record.items()) for record in given]
+            names = dict.fromkeys(name for record in records for name in record)
+            given = {name: [record.get(name) for record in records] for name in names}
         if not hasattr(given, "items"):
             raise PlanError(
                 f"public_background: give a DataFrame, a dict of columns or a list of records, not a {type(given).__name__}."
             )
-        columns = tuple((str(name), tuple(_plain(v) for v in column)) for name, column in given.items())
+        if any(_is_cell(column) or isinstance(column, Mapping) or not hasattr(column, "__len__") for _, column in given.items()):
+            raise PlanError("public_background: give a list of values for every column, or a list of records with single values.")
+        columns = tuple((str(name), tuple(plain(v) for v in column)) for name, column in given.items())
+        if len({name for name, _ in columns}) < len(columns):
+            raise PlanError("public_background: two columns have the same name; give every column once.")
         sizes = {len(column) for _, column in columns}
         if len(sizes) != 1 or not 1 <= min(sizes) <= MOST_BACKGROUND:
             raise PlanError(f"public_background: give 1 to {MOST_BACKGROUND} public records with all their columns equally long.")
@@ -63,8 +71,20 @@ class Background:
         return hashlib.sha256(repr(self.columns).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _is_cell(value: Any) -> bool:
+    """Whether something is a single value: text is one too."""
+    return isinstance(value, str | bytes) or not hasattr(value, "__iter__") or getattr(value, "ndim", 1) == 0
+
+
+def _is_record(given: Any) -> bool:
+    """Whether something is one record: single values by name."""
+    return hasattr(given, "items") and (
+        all(_is_cell(value) for _, value in given.items()) if isinstance(given, Mapping) and given else _is_series(given)
+    )
+
+
+def _is_series(given: Any) -> bool:
+    return getattr(given, "ndim", 0) == 1 and hasattr(given, "to_dict")
 
 
 @dataclass(frozen=True)

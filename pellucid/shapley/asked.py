@@ -7,8 +7,6 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ..errors import PlanError
 
 _KEY = secrets.token_bytes(32)
@@ -18,14 +16,37 @@ _KEY = secrets.token_bytes(32)
 def kept_record(record: Any) -> tuple[tuple[str, Any], ...]:
     """A record as plain pairs, so that a later change of the user's own object changes nothing."""
     if isinstance(record, tuple):
-        record = dict(record)
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in record):
+            raise PlanError("record: give a dict of values by column name, not a tuple.")
+        record = _Pairs(record)
     if getattr(record, "ndim", 1) == 2 and hasattr(record, "to_dict"):
         if len(record) != 1:
             raise PlanError(f"record: the table has {len(record)} rows; give the one you ask about, for example table.iloc[0].")
         record = record.iloc[0]
     if not isinstance(record, Mapping) and not hasattr(record, "items"):
         raise PlanError(f"record: give a dict of values by column name, not a {type(record).__name__}.")
-    return tuple(sorted((str(name), v.item() if isinstance(v, np.generic) else v) for name, v in record.items()))
+    pairs = [(name, plain(value)) for name, value in record.items()]
+    names = [name for name, _ in pairs]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise PlanError("record: give every column once, by its name as text.")
+    return tuple((str(name), value) for name, value in sorted(pairs, key=lambda pair: pair[0]))
+
+
+class _Pairs(tuple[tuple[str, Any], ...]):
+    """Kept pairs that are read like a dict."""
+
+    def items(self) -> tuple[tuple[str, Any], ...]:
+        return self
+
+
+def plain(value: Any) -> Any:
+    """A value of a cell without its wrapping: the text of an array is rounded, and would not tell two numbers apart."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    for kind in (float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
 
 
 def record_digest(record: tuple[tuple[str, Any], ...]) -> str:

@@ -23,6 +23,9 @@ from .record import asked_record
 
 Method = Literal["linear", "trees", "enumeration", "permutations", "kernel"]
 
+NARROWEST = 1e-270
+"""Ranges below this get lost in floats once they are put on a grid."""
+
 CHEAP = 10
 """Features up to which all coalitions are asked about without being told to: 1,024 model calls per record."""
 
@@ -162,7 +165,8 @@ def _term_ranges(terms: Callable[[Rows], np.ndarray], schema: Schema) -> tuple[t
     longest = max(len(column) for column in columns.values())
     tried = terms(Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()}))  # type: ignore[attr-defined]
     lo, hi = tried.min(axis=0), tried.max(axis=0)
-    if not (np.isfinite(lo).all() and np.isfinite(hi).all() and (hi > lo).any()):
+    # Terms too small for floats are left to the declared range.
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all() and (hi - lo).max() > NARROWEST):
         return ()
     # The room is for rounding.
     room = 1e-9 * float((hi - lo).max())

@@ -23,6 +23,9 @@ CELLS = 1 << 22
 """Cells of model input held at once."""
 
 MOST_ENUMERATED = 12
+MOST_RANKS = 1 << 24
+"""Places of features in public orders that are held in memory, over all groups."""
+
 RecordAsked = tuple[tuple[str, float], ...]
 
 
@@ -185,7 +188,7 @@ class Permuted:
     Per background record `permutations` orders are used (an even number: each with its reverse), permutations·(d − 1) + 1
     model calls. Which of `groups` public sets of orders a record gets is decided by a public hash of the record itself, so
     that the errors of different records differ and average out over the background; a record's vector still depends on
-    nothing but that record.
+    nothing but that record. Many permutations of many features need fewer groups: memory is limited.
     """
 
     model: Model
@@ -200,6 +203,13 @@ class Permuted:
                 f"permutations={self.permutations!r}, groups={self.groups!r}, seed={self.seed!r}: give an even number of "
                 "permutations from 2 on, at least one group and a seed of at least 0."
             )
+        one = self.permutations * len(self.record)
+        if one > MOST_RANKS:
+            raise PlanError(
+                f"permutations={self.permutations!r} of {len(self.record)} features do not fit into memory: use at most "
+                f"{MOST_RANKS // len(self.record) // 2 * 2}."
+            )
+        object.__setattr__(self, "groups", min(self.groups, MOST_RANKS // one))
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -145,6 +145,32 @@ def test_whatever_comes_stays_inside(d, data):
         assert (whole[:, d] <= bound.LIMIT).all()
 
 
+@pytest.mark.parametrize("form", ["ranked", "positive", "count"])
+@pytest.mark.parametrize("d", [3, 20, 200])
+@pytest.mark.parametrize("k", [2, 4])
+def test_several_rows_of_a_person_count_as_one(form, d, k):
+    """k rows far outside, all in the same direction, add up to what one contribution may have: to nearly all of it, no more."""
+    bound = bound_for(d, 0.5, form == "ranked", count=form == "count", positive=form == "positive")
+    limits, reached = bound.limits, np.zeros(5)
+    unit = np.eye(d)
+    for push in [*(np.sign(u) for u in named_directions(min(d, 8)).values()), np.ones(d), unit[0], unit[0] - unit[1]]:
+        wide = 1e3 * np.pad(push, (0, d - len(push)))
+        total = bound.integers(np.repeat(wide[None], k, axis=0), parts=np.full(k, k)).sum(axis=0)
+        l1, squared, linf = norms(total)
+        most = bound.added()
+        assert l1 <= most.l1 and squared <= most.l2_squared and linf <= most.linf
+        row = total[:d]
+        pair = int(np.sort(np.abs(row))[-2:].sum())
+        assert np.ptp(row) <= limits.spread and pair <= limits.pair
+        inner = norms(row)
+        reached = np.maximum(reached, [inner[0] / limits.l1, inner[1] / limits.l2_squared, linf / limits.linf, 0, 0])
+        reached[3:] = np.maximum(reached[3:], [np.ptp(row) / limits.spread, pair / limits.pair])
+        if form == "count":
+            assert total[d] <= bound.LIMIT and total[d] >= 0.999 * bound.LIMIT
+    # Without a ranking the box alone limits pairs, and sizes have half the spread.
+    assert reached[2] > 0.999 and reached[1] > 0.85 and reached[0] > 0.5 and (form != "ranked" or reached[3:].min() > 0.999)
+
+
 def test_a_person_has_one_vector():
     """k rows of one person together stay inside, and lose at most a little to rounding; dropped rows bring nothing."""
     d, bound = 4, bound_for(4, 0.2, count=True)
