@@ -142,6 +142,27 @@ class BlockFunction:
             )
 
 
+@dataclass(frozen=True)
+class MeanBy:
+    """A small plot to try things with: the mean of one column in every category of another."""
+
+    by: str
+    name: str
+
+    def __call__(self, rows: Any) -> Any:
+        return rows.groupby(self.by)[self.name].mean()
+
+
+@dataclass(frozen=True)
+class Means:
+    """A small ranking to try things with: columns by their means."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, rows: Any) -> Any:
+        return rows[list(self.names)].mean().fillna(0.0)
+
+
 def name_of(function: Any) -> str:
     """What to call a function on a certificate."""
     try:

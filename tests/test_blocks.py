@@ -4,9 +4,11 @@ import importlib
 import json
 import math
 import pickle
+import sys
 import time
 from fractions import Fraction
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +22,9 @@ from pellucid.bounds import UNITS, Box
 from pellucid.engine import Engine
 from pellucid.isolation import Limits, Outcomes
 from pellucid.query import Blocks, Sum
+
+# Functions of this file are sent whole: otherwise every worker would import the tests, and with them the package.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 SCHEMA = pel.Schema({"age": pel.Number(0, 99, integer=True), "pay": pel.Number(0, 10), "sex": pel.Category(["F", "M"])})
 ONE = Limits(workers=1)

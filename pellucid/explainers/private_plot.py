@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ask import Ask, Public
-from ..blocks import BlockFunction, OnGrid, blocks_for_plot, digest_of, name_of
+from ..blocks import BlockFunction, MeanBy, OnGrid, blocks_for_plot, digest_of, name_of
 from ..bounds import UNITS, Box
 from ..errors import PlanError
 from ..explanation import Explanation
@@ -219,17 +219,6 @@ class PrivatePlot(OnBlocks):
         category = next(name for name in schema if isinstance(schema[name], Category))
         feature: Any = schema[name]
         return [cls(MeanBy(category, name), category, (feature.lo, feature.hi), blocks=2, limits=Limits(workers=1))]
-
-
-@dataclass(frozen=True)
-class MeanBy:
-    """A small plot to try things with: the mean of one column in every category of another."""
-
-    by: str
-    name: str
-
-    def __call__(self, rows: Any) -> Any:
-        return rows.groupby(self.by)[self.name].mean()
 
 
 def _note(public: Public, blocks: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ask import Ask, Public
-from ..blocks import BlockFunction, OnItems, blocks_for_votes, digest_of, name_of
+from ..blocks import BlockFunction, Means, OnItems, blocks_for_votes, digest_of, name_of
 from ..bounds import UNITS, Ballots
 from ..errors import PlanError
 from ..explanation import Explanation
@@ -118,13 +118,3 @@ class PrivateRanking(OnBlocks):
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if not isinstance(schema[name], Category)]
         return [cls(Means(tuple(names)), names, blocks=2, limits=Limits(workers=1))]
-
-
-@dataclass(frozen=True)
-class Means:
-    """A small ranking to try things with: columns by their means."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, rows: Any) -> Any:
-        return rows[list(self.names)].mean().fillna(0.0)
