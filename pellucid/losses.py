@@ -42,7 +42,7 @@ class Loss:
     @property
     def top(self) -> float:
         """The largest value; the smallest is 0."""
-        width = self.hi - self.lo
+        width = float(self.hi) - float(self.lo)
         if self.name == "squared":
             return width * width
         return {"absolute": width, "log": -math.log(SURE), "0-1": 1.0}[self.name]

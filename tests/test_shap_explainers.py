@@ -486,7 +486,7 @@ def test_previews_say_what_is_needed():
         session(relation="add-remove").preview(explainer, epsilon=1.0)
 
 
-def test_a_private_cap_makes_importances_sharper():
+def test_a_private_cap_makes_importances_sharper(seeded):
     data = table(4000)
     model = pel.Model(lambda d: 0.1 * answer(d), output=(0, 1), features=NAMES, trained_on="other data")
     for delta in DELTAS:
