@@ -17,6 +17,8 @@ from .mechanisms import Mechanism, NoiseLaw, Spend, add_noise, calibrate
 from .query import Choice, Joint, Sum, changes, parts_of, relative_scales, sensitivity
 from .schema import Relation, Schema, Unit
 
+NOISE_NAMES = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian", "k-norm": "K-norm (L∞) on integers"}
+
 
 @dataclass(frozen=True)
 class Public:
@@ -144,9 +146,7 @@ class Ask:
         self.charges.append(
             Charge(
                 stage,
-                {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian", "k-norm": "K-norm (L∞) on integers"}[
-                    mechanism.kind
-                ],
+                NOISE_NAMES[mechanism.kind],
                 spend.amount,
                 mechanism.norm,
                 f"{mechanism.sensitivity / UNITS:.6g} × 2^30 grid units ({self._changes_text(parts)})",

@@ -21,9 +21,12 @@ from .certificate import Certificate
 from .engine import Engine
 from .errors import DataError, PlanError
 from .explainers.base import Expected, Explainer, Stages
+from .explainers.local_linear import LocalLinear
 from .explanation import Explanation, from_json
 from .isolation import Outcomes
 from .ledger import Account, Entry, Ledger, budget_units, charge_units, from_units
+from .local.desk import LedgerDesk, Opened
+from .local.stream import LocalStream
 from .mechanisms import Spend, is_private
 from .model import PROBES, PrivateTraining
 from .schema import Schema, Unit, check_relation
@@ -232,6 +235,11 @@ class Session:
         noise. Say what it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
         """
         public, stages = self._plan(explainer, self._price(epsilon, rho, share))
+        if explainer.asks_one_by_one:
+            raise PlanError(
+                f"{type(explainer).__name__} answers questions one after another: "
+                "with session.open(explainer, epsilon=…) as local: local.explain(record). For a single question give it record=."
+            )
         request = self._request(explainer, public)
         key = self._key(request)
         if not fresh:
@@ -250,6 +258,32 @@ class Session:
         )
         self._ledger.commit(reservation, explanation.to_json())
         return explanation
+
+    def open(
+        self,
+        explainer: LocalLinear,
+        *,
+        epsilon: Any = None,
+        rho: Any = None,
+        share: Any = None,
+        by: str = "",
+        purpose: str = "",
+        name: str = "",
+    ) -> LocalStream:
+        """Open a stream of questions with a slice of the budget; use it in a with-statement.
+
+        A stream that was opened before with the same explainer, slice and `name` goes on where it was. Every step is charged just
+        before it is taken, so closing has nothing to give back; only with one account per record the whole slice is charged here.
+        """
+        if not isinstance(explainer, Explainer) or not explainer.asks_one_by_one:
+            raise PlanError(
+                "open() is for explainers that answer one question after another: pel.LocalLinear(model) without record=."
+            )
+        public, _ = self._plan(explainer, self._price(epsilon, rho, share))
+        request = json.dumps({**json.loads(self._request(explainer, public)), "stream": name}, sort_keys=True, ensure_ascii=False)
+        opened = Opened(self, explainer, public, self._key(request), request, by, purpose)
+        settings, design = explainer.settings(public), explainer.design(self.schema)
+        return LocalStream(settings, design, LedgerDesk(opened, settings, design), explainer.shape)
 
     def owner_report(self) -> Outcomes | None:
         """What became of the blocks of the last release that asked a function of blocks: answered, failed, too slow, too large.

@@ -866,3 +866,21 @@ def check_survivor(ledger, paid, released):
     assert all(commits[seq].hash == mark and seq in charges for seq, mark in released.items())
     assert len(charges) >= len(commits) >= len(released)
     assert ledger.account("shared").spent == len(charges)
+
+
+def test_a_prepaid_question_is_on_record_and_costs_nothing(ledger):
+    with pytest.raises(LedgerError, match="Reserve an amount"):
+        ledger.prepaid("ward-7", key="stream", request="{}")
+    pay(ledger, amount=3, key="stream", released="opened")
+    before = ledger.account("ward-7")
+    asked = ledger.prepaid("ward-7", key="stream", request='{"asked": [0.5]}')
+    ledger.commit(asked, "answer")
+    pay(ledger, amount=2, key="another")
+    assert ledger.account("ward-7").spent == before.spent + 2 and ledger.verify().ok
+    thread = ledger.thread("ward-7", "stream")
+    assert [(entry.kind, entry.amount, text) for entry, text in thread] == [
+        ("reserve", 3, None), ("commit", 0, "opened"), ("reserve", 0, None), ("commit", 0, "answer"),
+    ]  # fmt: skip
+    assert [entry.seq for entry, _ in ledger.thread("ward-7", "stream", after=thread[1][0].seq)] == [asked.seq, asked.seq + 1]
+    with pytest.raises(LedgerError, match="Reserve an amount"):
+        ledger.prepaid("ward-7", key="", request="{}")

@@ -6,6 +6,7 @@ from .base import Explainer
 from .cluster_histograms import ClusterHistograms
 from .distribution import Distribution
 from .feature_interaction import FeatureInteraction
+from .local_linear import LocalLinear
 from .partial_dependence import PartialDependence
 from .permutation_importance import PermutationImportance
 from .private_kmeans import PrivateKMeans
@@ -24,6 +25,7 @@ __all__ = [
     "Distribution",
     "Explainer",
     "FeatureInteraction",
+    "LocalLinear",
     "PartialDependence",
     "PermutationImportance",
     "PrivateKMeans",

@@ -75,6 +75,11 @@ class Explainer(ABC):
         """What reads what, from the records to the explanation; the stages that are charged must be an enabling set of it."""
         return None
 
+    @property
+    def asks_one_by_one(self) -> bool:
+        """Whether it answers questions one after another, through `Session.open`, instead of one release."""
+        return False
+
     def about_record(self) -> str:
         """What the certificate says about the record asked about."""
         return "none is involved"
@@ -132,3 +137,8 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high):
         raise PlanError(f"{name}={value!r}: give a whole number from {low} to {high}.")
     return None if value is None else int(value)
+
+
+def keep_whole_number(explainer: Explainer, name: str, low: int, high: int) -> None:
+    """Checks a setting and keeps it as a plain whole number: the request is the same for every type of whole number."""
+    object.__setattr__(explainer, name, whole_number(name, getattr(explainer, name), low, high))

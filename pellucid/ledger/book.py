@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from ..errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, LedgerError, LedgerUnavailable
 from .recount import Recount
 from .store import (
+    COVER,
     ENDS,
     ENTRIES,
     FIRST,
@@ -33,6 +34,7 @@ from .store import (
     RELEASED,
     RELEASES,
     TABLES,
+    THREAD,
     VERSION,
     WITH_TEXT,
     Sqlite,
@@ -129,16 +131,34 @@ class Ledger:
             raise self._damaged(found.seq, "its released text was changed or removed")
         return found.text
 
+    def thread(self, account: str, key: str, after: int = 0) -> list[tuple[Entry, str | None]]:
+        """The entries of an account with this key that came after entry `after`, oldest first, with the text of each commit."""
+        with self._turn(writing=False) as connection:
+            rows = connection.execute(THREAD, {"name": account, "key": key, "after": after}).all()
+        for row in rows:
+            self._check(row)
+            if row.kind == "commit" and (row.text is None or sha256(row.text) != row.released):
+                raise self._damaged(row.seq, "its released text was changed or removed")
+        return [(to_entry(row), row.text) for row in rows]
+
     def reserve(self, account: str, amount: int, *, key: str, request: str, by: str = "", purpose: str = "") -> Reservation:
         """Charge the account. When this returns the charge is on disk and stays spent, whatever happens next.
 
         BudgetExceeded is raised with nothing written. Call this before any data is read.
         """
-        amount = checked_units("the charge", amount)
+        return self._reserve(account, checked_units("the charge", amount), key, request, by, purpose)
+
+    def prepaid(self, account: str, *, key: str, request: str, by: str = "", purpose: str = "") -> Reservation:
+        """Put a question on record that an earlier charge with the same key has paid for; it costs nothing more."""
+        return self._reserve(account, 0, key, request, by, purpose)
+
+    def _reserve(self, account: str, amount: int, key: str, request: str, by: str, purpose: str) -> Reservation:
         texts = {"key": checked_text("key", key), "request": checked_text("request", request), "by": checked_text("by", by)}
         texts["purpose"] = checked_text("purpose", purpose)
         with self._turn(writing=True) as connection:
             head, latest = self._open_ends(connection, account)
+            if not amount and (not key or connection.execute(COVER, {"name": account, "key": key}).first() is None):
+                raise LedgerError("nothing was paid for this key yet. Reserve an amount for it first.")
             left = latest.budget - latest.spent
             if amount > left:
                 currency = self._standing(connection, account).currency

@@ -16,6 +16,7 @@ class Recount:
         self.head, self.entries = start, 0
         self.standing: dict[str, tuple[int, int, int]] = {}
         self.waiting: dict[int, tuple[str, str]] = {}
+        self.paid: set[tuple[str, str]] = set()
 
     def fault(self, row: Row[Any]) -> str | None:
         """What is wrong with the next entry, if anything."""
@@ -45,7 +46,8 @@ class Recount:
             return f"entry {row.seq} holds an amount that is not a whole number"
         if (row.kind == "open") == (row.account in self.standing):
             return f"entry {row.seq} opens an account twice, or uses one that was never opened"
-        if (row.amount > 0) != (row.kind in ("open", "reserve", "raise")) or row.amount < 0:
+        prepaid = row.kind == "reserve" and (row.account, row.key) in self.paid and row.key
+        if row.amount < 0 or (not prepaid and (row.amount > 0) != (row.kind in ("open", "reserve", "raise"))):
             return f"entry {row.seq} holds an amount that its kind does not allow"
         budget, spent, bounded = self.standing.get(row.account, (0, 0, 1))
         match row.kind:
@@ -54,6 +56,7 @@ class Recount:
             case "reserve":
                 spent += row.amount
                 self.waiting[row.seq] = (row.account, row.key)
+                self.paid.add((row.account, row.key))
             case "commit":
                 if self.waiting.pop(row.refers_to, None) != (row.account, row.key):
                     return f"entry {row.seq} commits a reservation that does not exist or was committed before"

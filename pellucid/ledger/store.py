@@ -88,6 +88,18 @@ RELEASED = (
     .order_by(ENTRIES.c.seq.desc())
     .limit(1)
 )
+COVER = (
+    select(ENTRIES.c.seq)
+    .where(ENTRIES.c.account == bindparam("name"), ENTRIES.c.key == bindparam("key"), ENTRIES.c.kind == "reserve")
+    .where(ENTRIES.c.amount > 0)
+    .limit(1)
+)
+THREAD = (
+    select(ENTRIES, RELEASES.c.text)
+    .outerjoin_from(ENTRIES, RELEASES, RELEASES.c.seq == ENTRIES.c.seq)
+    .where(ENTRIES.c.account == bindparam("name"), ENTRIES.c.seq > bindparam("after"), ENTRIES.c.key == bindparam("key"))
+    .order_by(ENTRIES.c.seq)
+)
 WITH_TEXT = (
     select(ENTRIES, RELEASES.c.text).outerjoin_from(ENTRIES, RELEASES, RELEASES.c.seq == ENTRIES.c.seq).order_by(ENTRIES.c.seq)
 )

@@ -20,12 +20,14 @@ import numpy as np
 from ..ask import Public
 from ..bounds import Ball
 from ..errors import PlanError
+from ..mechanisms import NoiseLaw
 from ..model import Model
 from ..query import Sum
 from ..rows import Rows
 from ..schema import Category, Relation, Schema
 from ..shapley.record import asked_record
 from .bound import Moments
+from .methods import NoisyMoments
 from .weights import FallingWeight, Weight
 
 LABEL_WEIGHTS = tuple(2.0 ** (k / 4) for k in range(-12, 21))
@@ -145,6 +147,10 @@ class Design:
                 columns[name] = np.rint(value) if feature.integer else value
         return self.outputs(Rows(self.schema, columns).predict(self.model))
 
+    def level(self, asked: Sequence[float]) -> float:
+        """The model's scaled output at a record in coordinates."""
+        return float(self.outputs_at(np.array([asked]))[0])
+
     @property
     def half_range(self) -> float:
         """What one unit of a scaled output is worth to the user."""
@@ -158,18 +164,23 @@ class Design:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """The map of a local explanation: rows (√α·u, w·√α·f) with u = x − z. It looks at one record at a time."""
+    """The map of a local explanation: rows (√α·u, w·√α·f) with u = x − z. It looks at one record at a time.
+
+    With a `level`, the model's own output at z, labels are (f − level)/2 instead of f: as bounded, and then u·φ is a slope.
+    """
 
     design: Design
     asked: tuple[float, ...]
     weight: Weight
     label_weight: float
+    level: float | None = None
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return self.of(*self.design.read(rows))
 
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         u = x - np.asarray(self.asked)
+        f = f if self.level is None else (f - self.level) / 2
         root = np.sqrt(self.weight.at(np.sqrt(np.einsum("ij,ij->i", u, u))))
         return np.column_stack([u * root[:, None], self.label_weight * root * f])
 
@@ -190,20 +201,40 @@ class SlopeRows:
         return s * (s @ np.asarray(self.phi) - t)[:, None]
 
 
-def slope_of(design: Design, asked: Sequence[float], weight: Weight, phi: Sequence[float], radius: float = 1.0) -> Sum:
+def slope_of(
+    design: Design,
+    asked: Sequence[float],
+    weight: Weight,
+    phi: Sequence[float],
+    radius: float = 1.0,
+    level: float | None = None,
+) -> Sum:
     """The sum of one step: half the slope at φ, each record's part shrunk into a ball. ‖φ‖ ≤ radius."""
     z = tuple(float(v) for v in asked)
     largest = radius * weight.limits(design.farthest_from(z), 1 / radius).slope
-    rows = SlopeRows(LocalRows(design, z, weight, 1.0), tuple(float(v) for v in phi))
+    rows = SlopeRows(LocalRows(design, z, weight, 1.0, level), tuple(float(v) for v in phi))
     return Sum(rows, Ball(design.length, largest), columns=design.features)
 
 
-def moments_of(design: Design, asked: Sequence[float], weight: Weight, label_weight: float = 1.0) -> Sum:
+def moments_of(
+    design: Design, asked: Sequence[float], weight: Weight, label_weight: float = 1.0, level: float | None = None
+) -> Sum:
     """The sum that a local explanation asks for: A and b of equation (1), before they are divided by the normaliser."""
     z = tuple(float(v) for v in asked)
     limits = weight.limits(design.farthest_from(z), label_weight)
     bound = Moments(design.length, limits.joint, limits.slope, limits.label)
-    return Sum(LocalRows(design, z, weight, label_weight), bound, columns=design.features)
+    return Sum(LocalRows(design, z, weight, label_weight, level), bound, columns=design.features)
+
+
+def read_moments(noisy: Sequence[int], asked: Sum, law: NoiseLaw, records: Fraction | int) -> NoisyMoments:
+    """Noisy integers as A and b of the loss."""
+    bound, local = asked.bound, asked.map
+    assert isinstance(bound, Moments) and isinstance(local, LocalRows)
+    w, unit = local.label_weight, bound.unit / float(records)
+    matrix, vector = bound.matrix(np.array([float(v) for v in noisy]))
+    std = law.std * unit
+    beside = 0.5 if law.kind == "gaussian" else 1.0
+    return NoisyMoments(matrix * unit, vector * unit / w, std, std / w, beside, local.design.projector)
 
 
 def best_label_weight(weight: Weight, farthest: float, relation: Relation = "add-remove", radius: float = 1.0) -> float:
@@ -224,5 +255,8 @@ def best_label_weight(weight: Weight, farthest: float, relation: Relation = "add
 
 
 def normaliser(public: Public) -> Fraction:
-    """The public number the loss is divided by: the number of records where it is public, else the public guess."""
-    return Fraction(public.planning_rows)
+    """The public number the loss is divided by: the number of records where it is public, else the public guess.
+
+    Explanations do not depend on it; losses are told in its units.
+    """
+    return Fraction(public.rows_or_default)

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..ask import Charge
-from ..bounds import Bound, shrink_into_ball
+from ..ask import NOISE_NAMES, Charge
+from ..bounds import Bound, _ceil_sqrt, shrink_into_ball
 from ..engine import Engine, shielded
 from ..errors import PlanError
-from ..mechanisms import Mechanism, Norms, Spend, add_noise, calibrate, calibrate_choice, choose
+from ..mechanisms import Currency, Mechanism, Norms, Spend, add_noise, calibrate, calibrate_choice, choose
 from ..query import Sum, relative_scales, sensitivity
 from ..schema import Relation
 from .bound import Moments
-from .design import Design, LocalRows, SlopeRows, slope_of
+from .design import Design, LocalRows, SlopeRows, read_moments, slope_of
 from .methods import NoisyMoments, NoisySlope, in_ball
 from .weights import Weight
 
@@ -27,10 +27,15 @@ Pay = Callable[[Charge], None]
 Totals = Callable[[Sum], list[int]]
 
 
-class Neighbourhood:
-    """The records in coordinates and the model's answers to them, read once and held next to the engine.
+MOST_HELD = 1 << 27
+"""Coordinates held in memory at most: one gigabyte."""
 
-    The model is asked about each record once, however many questions follow. Nothing in here may be shown.
+
+class Neighbourhood:
+    """The records in coordinates and the model's answers to them, next to the engine.
+
+    Where they fit into memory they are read once and held, so that the model is asked about each record once, however many
+    questions follow; a larger table is read again for every question. Nothing in here may be shown.
     """
 
     __slots__ = ("_design", "_engine", "_held")
@@ -47,10 +52,19 @@ class Neighbourhood:
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         """(coordinates, outputs, parts) of all records, in order."""
         self._engine.table.check_unchanged()
-        if self._held is None:
-            rows = self._engine._rows(self._design.features, self._engine.batch_rows)
-            self._held = [(*self._design.read(batch), batch.parts) for batch in rows if len(batch)]
-        yield from self._held
+        if self._held is not None:
+            yield from self._held
+            return
+        read = (
+            (*self._design.read(batch), batch.parts)
+            for batch in self._engine._rows(self._design.features, self._engine.batch_rows)
+            if len(batch)
+        )
+        if self.people * self._design.length > MOST_HELD:
+            yield from read
+        else:
+            self._held = list(read)
+            yield from self._held
 
     def totals(self, asked: Sum) -> list[int]:
         """The exact totals of a local sum: the same integers as the engine's."""
@@ -85,6 +99,7 @@ class ExactMoments:
         pay: Pay,
         radius: float | None = None,
         rows_per_unit: int = 1,
+        currency: Currency = "rho",
     ):
         bound = asked.bound
         if not isinstance(bound, Moments) or not isinstance(asked.map, LocalRows):
@@ -97,6 +112,7 @@ class ExactMoments:
         self.label_weight, self._design = asked.map.label_weight, asked.map.design
         self.radius = 1 / self.label_weight if radius is None else radius
         self.longest = 2 * bound.joint
+        self._currency = currency
 
     def _exact(self) -> list[int]:
         if self._totals is None:
@@ -104,10 +120,10 @@ class ExactMoments:
         return self._totals
 
     def moments(self, stage: str, rho: Fraction) -> NoisyMoments:
-        mechanism = moments_mechanism(self._asked, self.relation, Spend("rho", rho), self.rows_per_unit)
+        mechanism = moments_mechanism(self._asked, self.relation, Spend(self._currency, rho), self.rows_per_unit)
         self._pay(noise_charge(stage, self._bound, self.relation, mechanism, rho, self._bound.scale_text))
         noisy = shielded(lambda: add_noise(self._exact(), mechanism))
-        return read_moments(noisy, self._asked, mechanism, self.records)
+        return read_moments(noisy, self._asked, mechanism.law, self.records)
 
     def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisySlope:
         """∇L(φ) = 2(Aφ − b) with noise. φ is moved to a grid inside the ball first; the answer is about that point."""
@@ -126,19 +142,7 @@ class ExactMoments:
         points = [self._on_grid(phi, bits) for phi in candidates]
         largest = start_norm(self._bound, self.relation, bits) * self.rows_per_unit
         how = calibrate_choice(2 * largest, largest, Spend("rho", rho))
-        self._pay(
-            Charge(
-                stage,
-                how.name,
-                rho,
-                "span of the score",
-                f"{how.span * self._slope_unit(bits):.6g} in the length of a slope",
-                f"exponent {float(how.rate) / self._slope_unit(bits):.6g} per length of a slope",
-                self._bound.text,
-                False,
-                (self._bound.claim, "local-start", how.claim),
-            )
-        )
+        self._pay(start_charge(stage, self._bound, how, rho, self._slope_unit(bits)))
         return shielded(lambda: choose([start_score(self._exact_slope(whole, bits)) for whole in points], how)[0])
 
     def std_for(self, rho: Fraction) -> float:
@@ -185,7 +189,7 @@ class PassPerStep:
     """The door of one question where d² products would be too many: every step reads all records once.
 
     Each record's part of a slope is shrunk into a ball whose radius is that of local-gradient, so the noise is the same; nothing
-    exact is kept between steps. There is no release of A and b and no choice of a start here.
+    exact is kept between steps. There is no release of A and b here. Claims: local-gradient and local-start
     """
 
     def __init__(
@@ -199,9 +203,10 @@ class PassPerStep:
         pay: Pay,
         radius: float = 1.0,
         rows_per_unit: int = 1,
+        level: float | None = None,
     ):
         self._read, self._design, self._pay = totals, design, pay
-        self._asked, self._weight = tuple(float(v) for v in asked), weight
+        self._asked, self._weight, self._level = tuple(float(v) for v in asked), weight, level
         self.relation, self.rows_per_unit, self.records = relation, rows_per_unit, Fraction(records)
         self.length, self.radius = design.length, radius
         self.longest = 2 * weight.limits(design.farthest_from(self._asked), 1 / radius).joint
@@ -210,19 +215,29 @@ class PassPerStep:
         raise PlanError("with a pass per step A and b are not released; use method='descent'.")
 
     def start(self, stage: str, candidates: Sequence[np.ndarray], rho: Fraction) -> int:
-        raise PlanError("with a pass per step no start is chosen; give no candidates.")
+        """The candidate with a short slope, by the exponential mechanism: its position. One pass for each. Claim: local-start"""
+        sums = [self._slope(phi) for phi in candidates]
+        # One unit more for the length rounded down, as in `start_norm`.
+        largest = _ceil_sqrt(sensitivity(sums[0], self.relation, self.rows_per_unit).l2_squared) + 1
+        how = calibrate_choice(2 * largest, largest, Spend("rho", rho))
+        self._pay(start_charge(stage, sums[0].bound, how, rho, 2 * sums[0].bound.unit / float(self.records)))  # type: ignore[attr-defined]
+        return shielded(lambda: choose([start_score(self._read(asked)) for asked in sums], how)[0])
 
     def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisySlope:
-        asked = slope_of(self._design, self._asked, self._weight, in_ball(phi, self.radius).tolist(), self.radius)
+        asked = self._slope(phi)
         mechanism = moments_mechanism(asked, self.relation, Spend("rho", rho), self.rows_per_unit)
         self._pay(noise_charge(stage, asked.bound, self.relation, mechanism, rho, asked.bound.scale_text))
         noisy = shielded(lambda: add_noise(self._read(asked), mechanism))
         unit = 2 * asked.bound.unit / float(self.records)  # type: ignore[attr-defined]
         return _noisy_slope(noisy, mechanism, unit, self._design)
 
+    def _slope(self, phi: np.ndarray) -> Sum:
+        kept = in_ball(np.asarray(phi, dtype=float), self.radius).tolist()
+        return slope_of(self._design, self._asked, self._weight, kept, self.radius, self._level)
+
     def std_for(self, rho: Fraction) -> float:
         """The noise a slope would have for this price. No data is read."""
-        asked = slope_of(self._design, self._asked, self._weight, (0.0,) * self.length, self.radius)
+        asked = self._slope(np.zeros(self.length))
         mechanism = moments_mechanism(asked, self.relation, Spend("rho", rho), self.rows_per_unit)
         return mechanism.law.std * 2 * asked.bound.unit / float(self.records)  # type: ignore[attr-defined]
 
@@ -237,13 +252,13 @@ def _noisy_slope(noisy: Sequence[int], mechanism: Mechanism, unit: float, design
 def noise_charge(
     stage: str, bound: Bound, relation: Relation, mechanism: Mechanism, rho: Fraction, worth: str, *claims: str
 ) -> Charge:
-    """A draw of Gaussian noise as it goes on the certificate."""
+    """A draw of noise as it goes on the certificate."""
     if mechanism.cost > rho:
         raise AssertionError("calibration would cost more than the stage was charged")
     grid = 1 << 30
     return Charge(
         stage,
-        "discrete Gaussian",
+        NOISE_NAMES[mechanism.kind],
         rho,
         mechanism.norm,
         f"{mechanism.sensitivity / grid:.6g} × 2^30 grid units ({relation})",
@@ -251,6 +266,21 @@ def noise_charge(
         bound.text,
         bound.enforced,
         (bound.claim, *claims, mechanism.claim),
+    )
+
+
+def start_charge(stage: str, bound: Bound, how: Any, rho: Fraction, unit: float) -> Charge:
+    """A choice of the start as it goes on the certificate; `unit` is what one unit of a slope is worth."""
+    return Charge(
+        stage,
+        how.name,
+        rho,
+        "span of the score",
+        f"{how.span * unit:.6g} in the length of a slope",
+        f"exponent {float(how.rate) / unit:.6g} per length of a slope",
+        bound.text,
+        False,
+        (bound.claim, "local-start", how.claim),
     )
 
 
@@ -267,15 +297,3 @@ def start_norm(bound: Moments, relation: Relation, bits: int) -> int:
 def moments_mechanism(asked: Sum, relation: Relation, spend: Spend, rows_per_unit: int = 1) -> Mechanism:
     """The noise of one release of A and b."""
     return calibrate(sensitivity(asked, relation, rows_per_unit), asked.size, spend, relative_scales(asked))
-
-
-def read_moments(noisy: Sequence[int], asked: Sum, mechanism: Mechanism, records: Fraction | int) -> NoisyMoments:
-    """Noisy integers as A and b of the loss."""
-    bound, local = asked.bound, asked.map
-    assert isinstance(bound, Moments) and isinstance(local, LocalRows)
-    w = local.label_weight
-    unit = bound.unit / float(records)
-    matrix, vector = bound.matrix(np.array([float(v) for v in noisy]))
-    std = mechanism.law.std * unit
-    beside = 0.5 if mechanism.kind == "gaussian" else 1.0
-    return NoisyMoments(matrix * unit, vector * unit / w, std, std / w, beside, local.design.projector)

@@ -18,15 +18,14 @@ from ..ask import Charge
 from ..engine import shielded
 from ..errors import PlanError
 from ..mechanisms import Mechanism, Spend, add_noise
+from ..progress import track
 from ..query import Sum
 from ..schema import Relation, Unit
 from ..sensitivity import IndividualFilter
 from .bound import Moments
-from .design import Design, LocalRows, moments_of
-from .exact import Neighbourhood, Pay, moments_mechanism, noise_charge, read_moments
+from .design import LocalRows, read_moments
+from .exact import Neighbourhood, Pay, moments_mechanism, noise_charge
 from .methods import NoisyMoments, NoisySlope
-from .reuse import History
-from .weights import Weight
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Question:
 class IndividualMoments:
     """Answers one-shot questions under one guarantee B = `rho` for everybody, charged as a whole when it is opened.
 
-    `earlier` are the questions answered before, in order: the accounts are computed again from them and are never stored.
+    After a restart the accounts are computed again from the questions asked before, by `catch_up`; they are never stored.
     Claims: local-moments, individual-filter
     """
 
@@ -63,17 +62,15 @@ class IndividualMoments:
         records: Fraction | int,
         relation: Relation = "add-remove",
         unit: Unit | None = None,
-        earlier: Sequence[Question] = (),
     ):
         check_individual(relation, unit or Unit())
         self._neighbourhood, self._records = neighbourhood, Fraction(records)
-        self._filter = shielded(lambda: self._caught_up(rho, earlier))
+        self._filter = shielded(lambda: IndividualFilter(rho, neighbourhood.people))
 
-    def _caught_up(self, rho: Fraction, earlier: Sequence[Question]) -> IndividualFilter:
-        accounts = IndividualFilter(rho, self._neighbourhood.people)
-        for question in earlier:
-            self._admitted(accounts, question)
-        return accounts
+    def catch_up(self, earlier: Sequence[Question]) -> None:
+        """Charge everybody for questions that were asked elsewhere or before a restart, in order. Nothing is released."""
+        for question in track(earlier, len(earlier), "counting earlier questions"):
+            shielded(lambda question=question: self._admitted(self._filter, question))  # type: ignore[misc]
 
     @property
     def rho(self) -> Fraction:
@@ -84,7 +81,7 @@ class IndividualMoments:
         """A and b over the records that can still afford the question."""
         mechanism = question.mechanism()
         noisy = shielded(lambda: add_noise(self._totals(question), mechanism))
-        return read_moments(noisy, question.asked, mechanism, self._records)
+        return read_moments(noisy, question.asked, mechanism.law, self._records)
 
     def _admitted(self, accounts: IndividualFilter, question: Question) -> list[np.ndarray]:
         """Integer rows, batch by batch, with those that cannot pay set to nothing; everybody else is charged."""
@@ -141,12 +138,3 @@ def check_individual(relation: Relation, unit: Unit) -> None:
         raise PlanError("individual accounting is proved for add-remove only: open the session with neighbors='add-remove'.")
     if unit.column or unit.max_rows > 1:
         raise PlanError("individual accounting counts records: it is not offered where a person may have several rows.")
-
-
-def questions_of(history: History, design: Design, weight: Weight, label_weight: float = 1.0) -> list[Question]:
-    """The questions that were answered from data, in order: what the accounts are computed from again."""
-    return [
-        Question(moments_of(design, one.asked, weight, label_weight), Fraction(one.price))
-        for one in history.answered
-        if one.kind == "data"
-    ]

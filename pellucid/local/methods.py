@@ -79,7 +79,8 @@ class Door(Protocol):
 class Solution:
     """An explanation as numbers: φ, the standard deviation of each coordinate where it is known, and what it took.
 
-    `excess` estimates how far the loss lies above the smallest one because of noise; `steps` counts slopes asked for.
+    `excess` estimates how far the loss lies above the smallest one because of noise, `gain` how far below that of saying nothing;
+    `steps` counts slopes asked for.
     """
 
     phi: np.ndarray
@@ -88,6 +89,21 @@ class Solution:
     steps: int
     cost: Fraction
     started_from: int | None = None
+    gain: float | None = None
+
+
+GRAIN = 10**12
+"""Steps are paid for in whole parts of the ledger's grid, rounded down: then what was planned is what is charged."""
+
+
+def step_price(rho: Fraction, steps: int) -> Fraction:
+    """An equal part of the price for each step, on the ledger's grid."""
+    units = math.floor(rho / steps * GRAIN)
+    if units < 1:
+        raise PlanError(
+            f"ρ = {float(rho):.3g} is too little for {steps} steps; take fewer steps=, fewer questions= or method='one-shot'."
+        )
+    return Fraction(units, GRAIN)
 
 
 def in_ball(phi: np.ndarray, radius: float) -> np.ndarray:
@@ -145,7 +161,8 @@ def one_shot(noisy: NoisyMoments, radius: float, cost: Fraction = Fraction(0)) -
     covariance = moves @ kept @ noise @ kept @ moves.T
     curved = (vectors * (values + (multiplier - ridge if stopped else 0.0))) @ vectors.T
     excess = float(np.trace(curved @ covariance))
-    return Solution(phi, np.sqrt(np.maximum(np.diag(covariance), 0.0)), excess, 0, cost)
+    gain = float(2 * noisy.vector @ phi - phi @ matrix @ phi)
+    return Solution(phi, np.sqrt(np.maximum(np.diag(covariance), 0.0)), excess, 0, cost, gain=gain)
 
 
 def ask_once(door: Door, rho: Fraction, stage: str = "moments") -> Solution:
@@ -158,7 +175,7 @@ def descent(
 ) -> Solution:
     """Algorithm 1: a fixed number of noisy steps, each for an equal part of the price; the later half is averaged."""
     _check_steps(steps)
-    each = rho / steps
+    each = step_price(rho, steps)
     return _walk(door, np.zeros(door.length) if start is None else start, [each] * steps, "slope", rate)
 
 
@@ -173,7 +190,7 @@ def adaptive(
     exact ones.
     """
     _check_steps(steps)
-    each = rho / steps
+    each = step_price(rho, steps)
     spent, chosen, phi = Fraction(0), None, np.zeros(door.length)
     if candidates:
         offered = [phi, *candidates]
@@ -186,11 +203,12 @@ def adaptive(
     # The choice of the start takes the place of one step, so that no question costs more than rho.
     worth = min(max(2, math.ceil(needed)), steps - (1 if candidates else 0)) - 1
     more = max(worth, min(steps, FEWEST) - 1) if worth else 0
+    part = step_price(each * worth, more) if more else each
     walked = _Walk(door, phi, None)
     walked.take(first, more + 1)
     for t in range(more):
-        walked.take(door.slope(f"slope {t + 2}", walked.phi, each * worth / more), more + 1)
-    found = walked.solution(spent + each * worth)
+        walked.take(door.slope(f"slope {t + 2}", walked.phi, part), more + 1)
+    found = walked.solution(spent + part * more)
     return Solution(found.phi, None, found.excess, more + 1, found.cost, chosen)
 
 

@@ -1,18 +1,17 @@
 """What was answered before: explanations near a new record are reused, and the others are places to start from.
 
 Everything in here was released or belongs to the person who asks. The paper's rule is kept: only an answer that was computed from
-data may be handed on to another record, so that distances do not add up along a chain of handed-on answers. Its theorem 4.2
-promises a loss of at most 8δ + O(δ²) at distance δ for equation (5), and O(δ²) for the change of the loss of a fixed
-explanation. The second is wrong, since the loss has a slope in the record asked about; the first holds with 2K·δ, where K is
-`Weight.drift`.
+data may be handed on to another record, so that distances do not add up along a chain of handed-on answers. So only those are
+kept. Its theorem 4.2 promises a loss of at most 8δ + O(δ²) at distance δ for equation (5), and O(δ²) for the change of the loss
+of a fixed explanation. The second is wrong, since the loss has a slope in the record asked about; the first holds with 2K·δ,
+where K is `Weight.drift`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,31 +20,17 @@ from ..errors import PlanError
 
 @dataclass(frozen=True)
 class Answered:
-    """One answered question: the record in coordinates, the explanation, and where it came from.
+    """One answer that was computed from data and paid for: the record in coordinates, the explanation, how good it is.
 
-    `kind` is "data" (computed from data and paid for), "reused" (handed on from `leans_on`) or "history" (fitted to others).
-    `cost` is what was charged, `price` what the question could have cost at most: with one account per record its noise follows
-    from that.
+    `number` is that of its entry in the ledger.
     """
 
     asked: tuple[float, ...]
     phi: tuple[float, ...]
-    kind: str
-    cost: str = "0"
+    number: int = 0
     std: tuple[float, ...] | None = None
     excess: float | None = None
-    leans_on: tuple[int, ...] = ()
-    price: str = "0"
-    distance: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Answered:
-        lists = {name: tuple(content[name]) for name in ("asked", "phi", "leans_on")}
-        std = None if content["std"] is None else tuple(content["std"])
-        return cls(**{**content, **lists, "std": std})
+    gain: float | None = None
 
 
 def paper_distance(steps: int = 300) -> float:
@@ -58,7 +43,7 @@ def paper_distance(steps: int = 300) -> float:
 
 
 class History:
-    """Answered questions in order, with quick look-ups by distance."""
+    """Answers in order, with quick look-ups by distance."""
 
     def __init__(self, length: int, answered: Sequence[Answered] = ()):
         self.length = length
@@ -70,45 +55,28 @@ class History:
     def __len__(self) -> int:
         return len(self.answered)
 
-    def add(self, one: Answered) -> int:
-        """Keep an answer; its number is what later answers lean on."""
+    def add(self, one: Answered) -> None:
+        """Keep an answer."""
         if len(one.asked) != self.length or len(one.phi) != self.length:
             raise PlanError(f"an answer has {self.length} coordinates in this stream.")
         if len(self) == len(self._asked):
             self._asked = np.concatenate([self._asked, np.empty_like(self._asked)])
         self._asked[len(self)] = one.asked
         self.answered.append(one)
-        return len(self) - 1
 
-    def distances(self, asked: Sequence[float]) -> np.ndarray:
+    def _distances(self, asked: Sequence[float]) -> np.ndarray:
         return np.linalg.norm(self._asked[: len(self)] - np.asarray(asked, dtype=float), axis=1)
 
-    def _from_data(self) -> np.ndarray:
-        return np.array([one.kind == "data" for one in self.answered], dtype=bool)
-
-    def nearest(self, asked: Sequence[float], within: float) -> tuple[int, float] | None:
-        """(number, distance) of the nearest answer that came from data, if it is near enough to be handed on."""
+    def nearest(self, asked: Sequence[float], within: float) -> tuple[Answered, float] | None:
+        """The nearest answer and its distance, if it is near enough to be handed on."""
         if not len(self):
             return None
-        away = np.where(self._from_data(), self.distances(asked), math.inf)
+        away = self._distances(asked)
         place = int(np.argmin(away))
-        return (place, float(away[place])) if away[place] <= within else None
+        return (self.answered[place], float(away[place])) if away[place] <= within else None
 
-    def starts(self, asked: Sequence[float], most: int = 16) -> list[int]:
-        """Numbers of the nearest answers that came from data: places to start a descent from."""
+    def near(self, asked: Sequence[float], most: int) -> list[Answered]:
+        """The nearest answers, nearest first."""
         if not len(self):
             return []
-        own = np.flatnonzero(self._from_data())
-        return [int(i) for i in own[np.argsort(self.distances(asked)[own], kind="stable")][:most]]
-
-    def fitted(self) -> tuple[np.ndarray, np.ndarray]:
-        """(records, explanations) of the answers that came from data, for `non_interactive`."""
-        own = [one for one in self.answered if one.kind == "data"]
-        return np.array([one.asked for one in own]), np.array([one.phi for one in own])
-
-    def to_list(self) -> list[dict[str, Any]]:
-        return [one.to_dict() for one in self.answered]
-
-    @classmethod
-    def from_list(cls, length: int, content: Sequence[dict[str, Any]]) -> History:
-        return cls(length, [Answered.from_dict(one) for one in content])
+        return [self.answered[int(i)] for i in np.argsort(self._distances(asked), kind="stable")[:most]]

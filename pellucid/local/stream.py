@@ -1,21 +1,24 @@
 """Questions one after another: near answers are handed on, others are paid for, and the last ones cost nothing.
 
 What happens to a question depends on the record asked about, on what was released before and on what is left of the budget: all
-of it is known to whoever asks.
+of it is known to whoever asks. No rows are in scope here; they are behind the desk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import threading
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..accounting import Amount
 from ..errors import PlanError
+from ..local_results import LocalExplanation
 from .design import Design
-from .methods import METHODS, Door, explain, non_interactive
+from .methods import METHODS, Door, explain, non_interactive, smallest_in_ball
 from .reuse import Answered, History
 from .weights import Weight
 
@@ -27,8 +30,9 @@ STARTS = 16
 class Settings:
     """How the questions of a stream are answered; public, and the same for all of them.
 
-    `price` is the most one question may cost, in ρ; `within` the distance in which answers are handed on (0: never). On two
-    synthetic tables of 14 features an answer handed on over 0.1 had a relative excess loss of 0.003, over 0.33 of 0.03.
+    `price` is the most one question may cost, in the account's currency; `within` the distance in which answers are handed on
+    (0: never). On two synthetic tables of 14 features an answer handed on over 0.1 had a relative excess loss of 0.003, over
+    0.33 of 0.03.
     """
 
     weight: Weight
@@ -38,6 +42,7 @@ class Settings:
     steps: int = 300
     radius: float = 1.0
     individual: bool = False
+    centred: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -51,58 +56,202 @@ class Settings:
             )
 
 
-@dataclass
-class Stream:
-    """Answers questions through doors that are opened one by one.
+class Desk(Protocol):
+    """What stands between a stream and the data: it pays, reads, certifies and remembers."""
 
-    `open_door` makes the door of a record in coordinates; `affordable` says, from the ledger alone, whether an amount is left.
+    def news(self) -> list[Answered]:
+        """Answers of this stream that were given since the last call, by this process or another."""
+
+    def affordable(self) -> bool:
+        """Whether one more question can be paid for; from the ledger alone."""
+
+    def door(self, asked: tuple[float, ...]) -> Door:
+        """The way to the data for one question; what goes through it is charged."""
+
+    def keep(self, found: LocalExplanation) -> LocalExplanation:
+        """Certify an answer that was paid for, and store it with the record asked about."""
+
+    def free(self, found: LocalExplanation) -> LocalExplanation:
+        """Certify an answer for which no data was read."""
+
+    def compare(self, asked: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """A and b without noise. The account is marked as not private first."""
+
+    def spent(self) -> Amount: ...
+
+    def remaining(self) -> Amount: ...
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An explanation against the best one without noise. Computed from records: not private, for evaluation only.
+
+    `excess` is how far its loss lies above the smallest one, `relative` the same as a part of what the best one explains, and
+    `distance` how far φ is from the best φ.
     """
 
-    settings: Settings
-    design: Design
-    open_door: Callable[[tuple[float, ...]], Door]
-    affordable: Callable[[Fraction], bool]
-    history: History | None = None
+    excess: float
+    relative: float
+    distance: float
+    status: str = "not private"
 
-    def __post_init__(self) -> None:
-        self.known = History(self.design.length) if self.history is None else self.history
 
-    def explain(self, record: Any) -> Answered:
-        """Hand on, ask and pay, or fit what was said before: in this order. Raises when nothing can be said."""
-        asked = self.design.asked(record)
-        near = self.known.nearest(asked, self.settings.within) if self.settings.within else None
-        if near is not None:
-            return self._keep(self._handed_on(asked, *near))
-        if self.affordable(self.settings.price):
-            return self._keep(self._asked(asked))
-        if any(one.kind == "data" for one in self.known.answered):
-            return self._keep(self._fitted(asked))
+class LocalStream:
+    """A slice of a budget for questions about records, one after another. `Session.open` makes it; use it in a with-statement.
+
+    Nothing is reserved when it is opened (with one account per record: all of it is) and every step is charged just before it is
+    taken, so what was not used is still there when it is closed. Opened again with the same settings, it goes on where it was:
+    what was released and the records asked about are in the ledger.
+    """
+
+    def __init__(self, settings: Settings, design: Design, desk: Desk, shape: tuple[int, int] | None = None):
+        self.settings, self._design, self._desk, self._shape = settings, design, desk, shape
+        self._known = History(design.length)
+        self._drift = settings.weight.drift(design.farthest, settings.radius)
+        self._lock, self._open = threading.RLock(), True
+        self._catch_up()
+
+    def explain(self, record: Any) -> LocalExplanation:
+        """Explain the model around one record, a dict of values by column name; columns left out count as missing.
+
+        In this order: an answer near enough is handed on, free; else the question is asked and paid for; else, when the slice is
+        used up, what was said before is fitted around the record, free.
+        """
+        with self._lock:
+            self._check_open()
+            asked = self._design.asked(record)
+            self._catch_up()
+            near = self._known.nearest(asked, self.settings.within) if self.settings.within else None
+            if near is not None:
+                return self._desk.free(self._handed_on(*near))
+            if self._desk.affordable():
+                kept = self._desk.keep(self._asked(asked))
+                self._catch_up()
+                return kept
+            if len(self._known):
+                return self._desk.free(self._fitted(asked))
         raise PlanError(
-            f"the stream cannot pay ρ = {float(self.settings.price):.6g} and has answered nothing yet; open it with more."
+            f"the stream cannot pay {float(self.settings.price):.6g} for a question and has answered nothing yet; open it with "
+            "more, or raise the budget of the account."
         )
 
-    def _handed_on(self, asked: tuple[float, ...], place: int, distance: float) -> Answered:
-        known = self.known.answered[place]
-        return Answered(asked, known.phi, "reused", std=known.std, excess=known.excess, leans_on=(place,), distance=distance)
+    def distance_to_optimum(self, record: Any, explanation: LocalExplanation, *, not_private: bool = False) -> Comparison:
+        """How far an explanation is from the best one. This reads records without noise: for evaluation runs on data that may be
+        shown. The account is marked in the ledger, and its later certificates say that its total is not bounded."""
+        if not not_private:
+            raise PlanError(
+                "the distance to the optimum is computed from records without noise and marks the account as not private for "
+                "good; if that is meant, say not_private=True."
+            )
+        with self._lock:
+            self._check_open()
+            asked = self._design.asked(record)
+            return compared(*self._desk.compare(asked), explanation.phi, self.settings.radius, self._design.projector)
 
-    def _asked(self, asked: tuple[float, ...]) -> Answered:
+    def _catch_up(self) -> None:
+        for one in self._desk.news():
+            self._known.add(one)
+
+    @property
+    def answered(self) -> int:
+        """How many questions were answered from data so far; others lean on these."""
+        return len(self._known)
+
+    @property
+    def spent(self) -> Amount:
+        """What the questions of this stream have cost so far."""
+        return self._desk.spent()
+
+    @property
+    def remaining(self) -> Amount:
+        """What is left of the slice, as far as the account can pay it."""
+        return self._desk.remaining()
+
+    def close(self) -> None:
+        """Answer no more questions. Nothing is lost: opened again with the same settings, the stream goes on."""
+        self._open = False
+
+    def __enter__(self) -> LocalStream:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LocalStream({self.answered} answers from data, {self.spent} spent, {'open' if self._open else 'closed'})"
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise PlanError(
+                "this stream was closed; open it again with session.open() and the same settings: it goes on from there."
+            )
+
+    def _explanation(self, phi: Any, std: Any = None, **more: Any) -> LocalExplanation:
+        weight, centred = self.settings.weight, self.settings.centred
+        return LocalExplanation(
+            features=self._design.labels,
+            phi=phi,
+            std=std,
+            # Labels around the record's own output are halved to stay within [−1, 1].
+            half_range=self._design.half_range * (2 if centred else 1),
+            output=self._design.model.name,
+            method=self.settings.method,
+            neighbourhood=f"weight {weight.text}, bandwidth {weight.bandwidth:g}",
+            centred=centred,
+            shape=self._shape,
+            **more,
+        )
+
+    def _handed_on(self, known: Answered, distance: float) -> LocalExplanation:
+        return self._explanation(
+            known.phi,
+            known.std,
+            source="reused",
+            excess=known.excess,
+            gain=known.gain,
+            distance=distance,
+            # The loss of labels around the record changes with the record in another way than the bound is proved for.
+            drift=None if self.settings.centred and distance else 2 * self._drift * distance if distance else 0.0,
+            leans_on=(known.number,),
+        )
+
+    def _asked(self, asked: tuple[float, ...]) -> LocalExplanation:
         settings = self.settings
-        starts = self.known.starts(asked, STARTS) if settings.method in ("adaptive", "enhanced") else []
-        candidates = [np.array(self.known.answered[i].phi) for i in starts]
-        made = explain(settings.method, self.open_door(asked), settings.price, steps=settings.steps, candidates=candidates)
-        leans = () if made.started_from is None else (starts[made.started_from],)
-        std = None if made.std is None else tuple(float(v) for v in made.std)
-        phi = tuple(float(v) for v in made.phi)
-        return Answered(asked, phi, "data", str(made.cost), std, made.excess, leans, str(settings.price))
+        starts = self._known.near(asked, STARTS) if settings.method in ("adaptive", "enhanced") else []
+        made = explain(
+            settings.method,
+            self._desk.door(asked),
+            settings.price,
+            steps=settings.steps,
+            candidates=[np.array(one.phi) for one in starts],
+        )
+        leans = () if made.started_from is None else (starts[made.started_from].number,)
+        return self._explanation(made.phi, made.std, excess=made.excess, gain=made.gain, leans_on=leans, steps=made.steps)
 
-    def _fitted(self, asked: tuple[float, ...]) -> Answered:
-        records, explanations = self.known.fitted()
+    def _fitted(self, asked: tuple[float, ...]) -> LocalExplanation:
+        known = self._known.near(asked, len(self._known))
+        records = np.array([one.asked for one in known])
         # The paper's labels φ_j·z_j are worse than saying nothing; the model's own outputs there are public and good.
-        labels = self.design.outputs_at(records)
-        phi = non_interactive(asked, records, explanations, self.settings.weight, self.settings.radius, labels)
-        nearest = self.known.starts(asked, STARTS)
-        return Answered(asked, tuple(float(v) for v in phi), "history", leans_on=tuple(nearest))
+        labels = self._design.outputs_at(records)
+        if self.settings.centred:
+            labels = (labels - self._design.level(asked)) / 2
+        phi = non_interactive(
+            asked, records, np.array([one.phi for one in known]), self.settings.weight, self.settings.radius, labels
+        )
+        return self._explanation(phi, source="history", leans_on=tuple(one.number for one in known))
 
-    def _keep(self, one: Answered) -> Answered:
-        self.known.add(one)
-        return one
+
+def compared(
+    matrix: np.ndarray, vector: np.ndarray, phi: np.ndarray, radius: float, projector: np.ndarray | None = None
+) -> Comparison:
+    """An explanation against the minimum of φᵀAφ − 2bᵀφ in the ball."""
+    best, _ = smallest_in_ball(matrix, vector, radius)
+    kept = phi if projector is None else projector @ phi
+
+    def loss(point: np.ndarray) -> float:
+        return float(point @ matrix @ point - 2 * vector @ point)
+
+    excess = max(0.0, loss(phi) - loss(best))
+    gain = -loss(best)
+    return Comparison(excess, excess / gain if gain > 0 else math.inf if excess else 0.0, float(np.linalg.norm(kept - best)))

@@ -97,7 +97,8 @@ def test_accounts_are_computed_again_from_the_questions(monkeypatch):
     questions = [ask((0.2, 0.2 + 0.02 * i), rho / 3) for i in range(10)]
     through = IndividualMoments(held, rho, 400)
     answers = [through.answer(question) for question in questions]
-    again = IndividualMoments(held, rho, 400, earlier=questions[:6])
+    again = IndividualMoments(held, rho, 400)
+    again.catch_up(questions[:6])
     for question, wanted in zip(questions[6:], answers[6:]):
         found = again.answer(question)
         assert np.array_equal(found.matrix, wanted.matrix) and np.array_equal(found.vector, wanted.vector)
@@ -132,7 +133,7 @@ def test_who_was_dropped_shows_in_nothing_but_the_totals():
     for held in (clusters(), Held(np.full((50, 2), 0.35), np.ones(50)), Held(np.empty((0, 2)), np.empty(0))):
         made = IndividualMoments(held, rho, 400)
         answers = [made.answer(ask((0.2, 0.2), rho)) for _ in range(5)]
-        assert not [name for name in dir(made) if not name.startswith("_") and name not in ("answer", "rho")]
+        assert not [name for name in dir(made) if not name.startswith("_") and name not in ("answer", "catch_up", "rho")]
         assert not hasattr(made, "__dict__")
         with pytest.raises(TypeError):
             pickle.dumps(made)

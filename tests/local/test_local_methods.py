@@ -13,8 +13,8 @@ from pellucid import PellucidError
 from pellucid.ask import Ask, Public
 from pellucid.engine import Engine
 from pellucid.errors import BudgetExceeded, ReleaseFailed
-from pellucid.local.design import Design, best_label_weight, moments_of, normaliser
-from pellucid.local.exact import ExactMoments, Neighbourhood, PassPerStep, read_moments
+from pellucid.local.design import Design, best_label_weight, moments_of, normaliser, read_moments
+from pellucid.local.exact import ExactMoments, Neighbourhood, PassPerStep
 from pellucid.local.methods import METHODS, NoisySlope, adaptive, descent, explain, non_interactive, one_shot, smallest_in_ball
 from pellucid.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, source
@@ -250,7 +250,7 @@ def test_one_shot_through_the_door_of_a_release(design, schema, people, silent):
         public = Public(schema, "replace", pel.Unit(), spend, 3000)
         asked = moments_of(design, design.asked(RECORD), Stable(), best_label_weight(Stable(), design.farthest, "replace"))
         answer = Ask(engine, public, {"moments": Fraction(1)}).total("moments", asked)
-        noisy = read_moments(answer.integers, asked, public.mechanism(asked), normaliser(public))
+        noisy = read_moments(answer.integers, asked, answer.law, normaliser(public))
         assert noisy.matrix == pytest.approx(a, abs=2e-5) and noisy.vector == pytest.approx(b, abs=2e-5)
         assert noisy.beside == (0.5 if spend.currency == "rho" else 1.0)
         assert one_shot(noisy, 1.0).std.min() > 0
@@ -304,9 +304,11 @@ def test_a_pass_per_step_is_the_same_descent(relation, radius, design, hood, mon
     assert one.values == pytest.approx(other.values, abs=2e-5) and one.std == pytest.approx(other.std, rel=1e-6)
     found, wanted = (descent(door, 10**6 * RHO, 40) for door in (passes, whole))
     assert found.phi == pytest.approx(wanted.phi, abs=1e-3) and paid[0].enforced
-    for refused in (lambda: passes.moments("moments", RHO), lambda: passes.start("start", [phi], RHO)):
-        with pytest.raises(PellucidError):
-            refused()
+    starts = [phi, found.phi, np.zeros(design.length)]
+    assert passes.start("start", starts, RHO) == whole.start("start", starts, RHO) == 1
+    assert "local-start" in paid[-1].claims
+    with pytest.raises(PellucidError):
+        passes.moments("moments", RHO)
 
 
 def test_secrets_are_not_saved(design, hood):

@@ -1,0 +1,229 @@
+"""Where questions are paid for and answers kept: between a stream, the ledger and the records.
+
+Every charge of a stream carries the stream's key, and the first one of a question the record asked about. What a stream knows is
+read back from there, so that a restarted process, or another one with the same stream, goes on from the same place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..accounting import Amount
+from ..ask import Charge, Public
+from ..explanation import from_json
+from ..ledger import Reservation, charge_units, from_units
+from ..local_results import LocalExplanation
+from ..mechanisms import Spend, is_private
+from .bound import Moments
+from .design import Design, best_label_weight, moments_of, normaliser
+from .exact import ExactMoments, Neighbourhood, PassPerStep
+from .individual import IndividualDoor, IndividualMoments, Question, check_individual
+from .methods import Door
+from .reuse import Answered
+from .stream import Settings
+
+if TYPE_CHECKING:
+    from ..explainers.base import Explainer
+    from ..session import Session
+
+STEPS_PER_PRODUCT = 4
+"""With fewer than a quarter as many steps as coordinates, a pass per step is less work than all products once."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a stream was opened with: the explainer, the slice, and who asks. `key` names the stream in the ledger."""
+
+    session: Session
+    explainer: Explainer
+    public: Public
+    key: str
+    request: str
+    by: str
+    purpose: str
+
+
+class LedgerDesk:
+    """One stream's place at the ledger and at the records. Nothing in here may be shown but through noise."""
+
+    def __init__(self, opened: Opened, settings: Settings, design: Design):
+        self._opened, self._settings, self._design = opened, settings, design
+        self._session, self._ledger, self._account = opened.session, opened.session._ledger, opened.session.name
+        self._near = Neighbourhood(opened.session._engine, design)
+        self._records = normaliser(opened.public)
+        self._label_weight = self._best_label_weight()
+        self._seen, self._spent, self._counted = 0, 0, 0
+        self._asked: dict[int, tuple[float, ...]] = {}
+        self._paid: list[tuple[Reservation, Charge]] = []
+        self._private = True
+        self._answers: IndividualMoments | None = None
+        self._whole: Reservation | None = None
+        if settings.individual:
+            self._open_accounts()
+
+    def _best_label_weight(self) -> float:
+        settings = self._settings
+        if settings.method != "one-shot":
+            return 1 / settings.radius
+        return best_label_weight(settings.weight, self._design.farthest, self._session.neighbors, settings.radius)
+
+    def _open_accounts(self) -> None:
+        """One account per record: the whole slice is charged here, once in the life of the stream, and nothing returned."""
+        check_individual(self._session.neighbors, self._session.unit)
+        opened = self._opened
+        for entry, _ in self._ledger.thread(self._account, opened.key):
+            if entry.kind == "reserve" and entry.amount:
+                self._whole = Reservation(entry.seq, entry.account, entry.amount, entry.hash)
+                break
+        else:
+            units = charge_units(opened.public.spend.amount)
+            self._whole = self._ledger.reserve(
+                self._account, units, key=opened.key, request=opened.request, by=opened.by, purpose=opened.purpose
+            )
+        self._answers = IndividualMoments(self._near, opened.public.spend.amount, self._records)
+
+    def news(self) -> list[Answered]:
+        found = []
+        for entry, text in self._ledger.thread(self._account, self._opened.key, after=self._seen):
+            self._seen = entry.seq
+            self._spent += entry.amount
+            if entry.kind == "reserve":
+                asked = json.loads(entry.request).get("asked")
+                if asked is not None:
+                    self._asked[entry.seq] = tuple(asked)
+            elif entry.kind == "commit" and text is not None and entry.refers_to in self._asked:
+                told = from_json(text)
+                assert isinstance(told, LocalExplanation) and told.certificate is not None
+                # An answer from test noise carries no guarantee, so nothing that carries one may lean on it.
+                if told.certificate.private or not is_private():
+                    found.append(_answered(self._asked[entry.refers_to], entry.refers_to, told))
+        return found
+
+    def affordable(self) -> bool:
+        return self._settings.individual or charge_units(self._settings.price) <= self._left()
+
+    def _left(self) -> int:
+        """What the slice and the account can still pay, in the ledger's units."""
+        slice_left = charge_units(self._opened.public.spend.amount) - self._spent
+        return max(0, min(slice_left, self._session._account().remaining))
+
+    def spent(self) -> Amount:
+        return Amount.of(self._session.budget, from_units(self._spent))
+
+    def remaining(self) -> Amount:
+        return Amount.of(self._session.budget, from_units(0 if self._settings.individual else self._left()))
+
+    def door(self, asked: tuple[float, ...]) -> Door:
+        settings, session = self._settings, self._session
+        self._paid, self._private = [], session._noise_is_private()
+        question = self._question(asked)
+
+        def pay(charge: Charge) -> None:
+            self._pay(charge, asked)
+
+        if self._answers is not None:
+            return IndividualDoor(self._answers, question.asked, pay, settings.radius)
+        rows_per_unit = session.unit.rows_per_unit
+        if settings.method != "one-shot" and STEPS_PER_PRODUCT * settings.steps < self._design.length:
+            return PassPerStep(
+                self._near.totals, self._design, asked, settings.weight, self._records, session.neighbors, pay, settings.radius,
+                rows_per_unit, self._level(asked),
+            )  # fmt: skip
+        return ExactMoments(
+            self._near.totals, question.asked, self._records, session.neighbors, pay, settings.radius, rows_per_unit,
+            session.budget.currency,
+        )  # fmt: skip
+
+    def _level(self, asked: tuple[float, ...]) -> float | None:
+        return self._design.level(asked) if self._settings.centred else None
+
+    def _question(self, asked: tuple[float, ...]) -> Question:
+        made = moments_of(self._design, asked, self._settings.weight, self._label_weight, self._level(asked))
+        return Question(made, self._settings.price)
+
+    def _pay(self, charge: Charge, asked: tuple[float, ...]) -> None:
+        """Put the charge on disk; with the first of a question the record asked about."""
+        opened = self._opened
+        body: dict[str, Any] = {"explainer": "LocalLinear", "stream": opened.key[:16], "stage": charge.stage}
+        if not self._paid:
+            body["asked"] = list(asked)
+        who = {"key": opened.key, "request": json.dumps(body), "by": opened.by, "purpose": opened.purpose}
+        if self._answers is None:
+            paid = self._ledger.reserve(self._account, charge_units(charge.amount), **who)
+        else:
+            paid = self._ledger.prepaid(self._account, **who)
+            self._count_others(self._answers, paid)
+        self._paid.append((paid, charge))
+
+    def _count_others(self, answers: IndividualMoments, own: Reservation) -> None:
+        """Charge every record for all questions on record before this one, whoever asked them and whether or not they were
+        answered: a question counts from the moment it is on disk, so two processes cannot use the same account twice."""
+        earlier = []
+        for entry, _ in self._ledger.thread(self._account, self._opened.key, after=self._counted):
+            asked = json.loads(entry.request).get("asked") if entry.kind == "reserve" and entry.seq < own.seq else None
+            if asked is not None:
+                earlier.append((entry.seq, self._question(tuple(asked))))
+        if earlier:
+            answers.catch_up([question for _, question in earlier])
+            self._counted = earlier[-1][0]
+
+    def keep(self, found: LocalExplanation) -> LocalExplanation:
+        first, charges = self._paid[0][0], [charge for _, charge in self._paid]
+        spend = self._opened.public.spend
+        cost = Spend(spend.currency, sum((charge.amount for charge in charges), Fraction(0)))
+        epsilon, _, rho = self._session.budget.guarantee(cost)
+        told = replace(found, number=first.seq, rho=rho or 0.0, epsilon=epsilon)
+        private = self._session._noise_is_private() and self._private
+        certified = self._certified(told, spend if self._whole else cost, charges, private, (self._whole or first).hash)
+        self._ledger.commit(first, certified.to_json())
+        self._counted = first.seq
+        return certified
+
+    def free(self, found: LocalExplanation) -> LocalExplanation:
+        return self._certified(found, Spend(self._opened.public.spend.currency, Fraction(0)), [], is_private(), "")
+
+    def _certified(
+        self, found: LocalExplanation, cost: Spend, charges: list[Charge], private: bool, entry: str
+    ) -> LocalExplanation:
+        opened = self._opened
+        certificate = self._session._certificate(
+            opened.explainer, replace(opened.public, spend=cost), _merged(charges), private, entry, opened.by, opened.purpose
+        )
+        return found.certified(certificate)
+
+    def compare(self, asked: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+        self._ledger.not_private(self._account, "an explanation was compared with the best one without noise")
+        question = moments_of(self._design, asked, self._settings.weight, 1.0, self._level(asked))
+        bound = question.bound
+        assert isinstance(bound, Moments)
+        matrix, vector = bound.matrix(np.array([float(v) for v in self._near.totals(question)]))
+        unit = bound.unit / float(self._records)
+        return matrix * unit, vector * unit
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a stream's desk stands next to records and is not saved; open the stream again")
+
+
+def _answered(asked: tuple[float, ...], number: int, told: LocalExplanation) -> Answered:
+    std = None if told.std is None else tuple(told.std.tolist())
+    return Answered(asked, tuple(told.phi.tolist()), number, std, told.excess, told.gain)
+
+
+def _merged(charges: list[Charge]) -> list[Charge]:
+    """Equal steps one after another as one line: a certificate with hundreds of them says no more."""
+
+    def kind(charge: Charge) -> Any:
+        return charge.amount, charge.mechanism, charge.sensitivity, charge.noise, charge.bound, charge.claims
+
+    merged = []
+    for _, group in itertools.groupby(charges, key=kind):
+        own = list(group)
+        stage = own[0].stage if len(own) == 1 else f"{own[0].stage} to {own[-1].stage.removeprefix('slope ')}"
+        merged.append(replace(own[0], stage=stage, amount=sum((c.amount for c in own), Fraction(0))))
+    return merged
