@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .bounds import Ball, Ballots, Bound, Box, Cells, CrossCells, Gram
+from .ballots import Ballots
+from .bounds import Ball, Bound, Box, Cells, CrossCells, Gram
 from .cluster_scores import CandidateScore, CombinationScore
 from .errors import PlanError
 from .local.bound import Moments

@@ -68,7 +68,23 @@ class Ordered(Explanation):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Importance(Ordered):
+class OrderedFeatures(Ordered):
+    """Features in the order of one number each."""
+
+    features: tuple[str, ...]
+    values: np.ndarray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.features
+
+    @property
+    def scores(self) -> np.ndarray:
+        return self.values
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Importance(OrderedFeatures):
     """How much worse the model gets when a feature is shuffled: `.features`, `.values`, `.ranking`, `.tiers()`.
 
     `permuted` are the mean losses with each feature shuffled and `base` the mean loss as it is; `values` their differences.
@@ -76,8 +92,6 @@ class Importance(Ordered):
     """
 
     kind: ClassVar[str] = "importance"
-    features: tuple[str, ...]
-    values: np.ndarray
     permuted: np.ndarray | None
     base: float | None
     loss: str
@@ -87,14 +101,6 @@ class Importance(Ordered):
     weight: int
     count: float
     noisy_count: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.features
-
-    @property
-    def scores(self) -> np.ndarray:
-        return self.values
 
     @property
     def ylabel(self) -> str:

@@ -13,7 +13,7 @@ from . import shapley_plots
 from .errors import PlanError
 from .explanation import Explanation
 from .mechanisms import NoiseLaw
-from .ranking_results import Ordered
+from .ranking_results import OrderedFeatures
 from .results import AnyCurve
 from .shapley.certainty import NoisyCount, picks_gap, picks_right, values_gap, values_right
 
@@ -27,7 +27,7 @@ def _checked(level: float) -> float:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapleyValues(Ordered):
+class ShapleyValues(OrderedFeatures):
     """What each feature added to one prediction: `.features`, `.values`, `.ranking` and `.tiers()` by size, `.waterfall()`.
 
     Features that are not `used` have no part in the model: their values are 0 and not noisy. `law` is the noise of a value, over
@@ -36,8 +36,6 @@ class ShapleyValues(Ordered):
     """
 
     kind: ClassVar[str] = "shapley values"
-    features: tuple[str, ...]
-    values: np.ndarray
     used: tuple[bool, ...]
     law: NoiseLaw
     radius: float
@@ -50,10 +48,6 @@ class ShapleyValues(Ordered):
     prediction: float | None = None
     base_law: NoiseLaw | None = None
     ylabel: str = "Shapley value"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.features
 
     @property
     def scores(self) -> np.ndarray:
@@ -294,7 +288,7 @@ class ShapleyRanking(Explanation):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapleyImportance(Ordered):
+class ShapleyImportance(OrderedFeatures):
     """How much features move predictions over all people, the mean size of Shapley values: `.features`, `.values`, `.ranking`.
 
     Sizes above `cap` counted as `cap` (with `norm` "L2": vectors longer than it were shortened to it). `offset` is what a value
@@ -302,8 +296,6 @@ class ShapleyImportance(Ordered):
     """
 
     kind: ClassVar[str] = "shapley importance"
-    features: tuple[str, ...]
-    values: np.ndarray
     used: tuple[bool, ...]
     law: NoiseLaw
     cap: float
@@ -314,14 +306,6 @@ class ShapleyImportance(Ordered):
     noisy_count: bool
     estimator: str = ""
     ylabel: str = "mean size of the Shapley value"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.features
-
-    @property
-    def scores(self) -> np.ndarray:
-        return self.values
 
     def certain_gap(self, level: float = 0.95) -> float:
         # The noise of the count scales all values alike and swaps none; a feature without a part has no noise of its own.

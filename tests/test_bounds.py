@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid import bounds
-from pellucid.bounds import UNITS, Ball, Ballots, Box, Cells, CrossCells, Gram
+from pellucid.ballots import Ballots
+from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
 from pellucid.errors import PlanError
 from pellucid.mechanisms import Norms
 

@@ -27,7 +27,8 @@ import pellucid as pel
 from pellucid import accumulate, certificate, query
 from pellucid import engine as engine_module
 from pellucid.ask import Ask, Public
-from pellucid.bounds import UNITS, Ball, Ballots, Box, Cells, CrossCells, Gram
+from pellucid.ballots import Ballots
+from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
 from pellucid.engine import Engine
 from pellucid.explainers.accumulated_effects import ClippedSteps
 from pellucid.local.bound import Moments

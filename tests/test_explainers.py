@@ -1,5 +1,7 @@
 """With the noise switched off every explainer equals an independent implementation."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -251,3 +253,33 @@ def test_too_many_categories_are_refused_before_paying():
         session.release(pel.AccumulatedEffects(model, "c"), epsilon=0.5)
     assert session.spent == 0
     assert len(release({"c": list(range(1100))}, wide, pel.AccumulatedEffects(model, "c")).x) == 1100
+
+
+WHOLE_NUMBERS = [
+    (name, field.name)
+    for name in pel.explainers.__all__
+    if name != "Explainer"
+    for field in dataclasses.fields(getattr(pel.explainers, name))
+    if str(field.type).startswith("int")
+]
+
+
+@pytest.mark.parametrize(("name", "setting"), WHOLE_NUMBERS)
+def test_a_whole_number_of_numpy_is_the_same_request(name, setting, schema):
+    account = pel.Session(make_people(60), schema, budget=BUDGET, neighbors="replace")
+    model = pel.Model(lambda d: d["age"] / 90, output=(0, 1), features=["age", "bmi"], trained_on="other data")
+    examples = getattr(pel.explainers, name).examples(model, schema)
+    with_it = [example for example in examples if getattr(example, setting) is not None]
+    plain = with_it[0] if with_it else dataclasses.replace(examples[0], **{setting: 5})
+    given = dataclasses.replace(plain, **{setting: np.int64(getattr(plain, setting))})
+    assert type(getattr(given, setting)) is int
+    account.preview(given, epsilon=1.0)
+    first, spent = account.release(plain, epsilon=1.0), float(account.spent)
+    assert account.release(given, epsilon=1.0).to_json() == first.to_json() and float(account.spent) == spent
+
+
+def test_points_of_numpy_are_the_same_request(schema, model):
+    account = pel.Session(make_people(60), schema, budget=BUDGET, neighbors="replace")
+    first = account.release(pel.PartialDependence(model, "age", points=[20, 40]), epsilon=1.0)
+    assert account.release(pel.PartialDependence(model, "age", points=np.array([20, 40])), epsilon=1.0).x == first.x == (20, 40)
+    assert float(account.spent) == 1.0

@@ -27,7 +27,7 @@ from pellucid.isolation import ASSUMPTIONS, Isolated, Limits, Outcomes
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 ONE = Limits(seconds=1, memory=2**29, workers=1)
-ROOT = Path(isolation.__file__).parents[1]
+ROOT = Path(isolation.__file__).parents[2]
 
 
 def blocks(count, rows=3):
@@ -46,13 +46,13 @@ def over(function, count=3, size=1, limits=ONE, adapt=None, at=None):
 
 def processes(owner=None):
     """Living processes that carry the mark of this process, or of another owner."""
-    return isolation._marked(f"{isolation.worker.MARK}={owner or os.getpid()}-".encode())
+    return isolation.processes.marked(f"{isolation.worker.MARK}={owner or os.getpid()}-".encode())
 
 
 def kept():
     """The processes that may stay between runs: the zygote and one template."""
     found = processes()
-    return len(found) <= 2 and (not found or isolation._kept.zygote.process.pid in found)
+    return len(found) <= 2 and (not found or isolation.nursery.kept.zygote.process.pid in found)
 
 
 def gone(pid):
@@ -72,7 +72,7 @@ def nothing_is_left():
 @pytest.fixture(autouse=True, scope="module")
 def nothing_is_left_at_the_end():
     yield
-    isolation._kept.close()
+    isolation.nursery.kept.close()
     if sys.platform == "linux":
         assert processes() == []
 
@@ -80,7 +80,7 @@ def nothing_is_left_at_the_end():
 @pytest.fixture(params=[pytest.param(True, marks=posix), False], ids=["forked", "spawned"])
 def way(request, monkeypatch):
     """Both ways to give a block a process of its own."""
-    monkeypatch.setattr(isolation, "FORK", request.param)
+    monkeypatch.setattr(isolation.crew, "FORK", request.param)
     return request.param
 
 
@@ -269,9 +269,9 @@ def check_nothing_of_earlier_blocks_is_left_in_memory():
     assert run.trial(records(1)) == [None]
     assert np.array(list(run.over(records(2)))).tolist() == [[1, 1]] * 2
     # Another run forks from the template that the first one has left.
-    kept = isolation._kept.last
+    kept = isolation.nursery.kept.last
     assert np.array(list(run.over(records(1)))).tolist() == [[1, 1]]
-    assert isolation._kept.last is kept
+    assert isolation.nursery.kept.last is kept
 
 
 @linux
@@ -484,8 +484,8 @@ def test_the_owner_is_told_what_became_of_hostile_blocks(mischief):
 
 @posix
 def test_hostile_blocks_where_processes_cannot_be_forked(monkeypatch):
-    monkeypatch.setattr(isolation, "FORK", False)
-    monkeypatch.setattr(isolation, "GRACE", 2.0)
+    monkeypatch.setattr(isolation.crew, "FORK", False)
+    monkeypatch.setattr(isolation.ways, "GRACE", 2.0)
     answers, outcomes = over(
         misbehaving(["raise", "allocate", "sleep"]), at=[0, 1, 3, 5], limits=Limits(seconds=1, memory=2**29, workers=2)
     )
@@ -574,7 +574,7 @@ def test_every_block_may_kill_its_template_and_none_notices():
 
 @posix
 def test_a_template_that_does_not_report_is_replaced(monkeypatch):
-    monkeypatch.setattr(isolation, "GRACE", 0.5)
+    monkeypatch.setattr(isolation.ways, "GRACE", 0.5)
 
     def function(d):
         if d["number"].iloc[0] == 0:
@@ -656,7 +656,7 @@ def test_a_template_is_used_again_for_the_same_function_and_limits_alone():
     assert again[1] == first[1], "the template was not used again"
     assert again[0] != first[0], "a worker served two runs"
     for other in (run(function, seconds=2), run(function, memory=2**28), run(lambda d: function(d))):
-        assert other[1] != first[1] and other[2] == first[2] == isolation._kept.zygote.process.pid
+        assert other[1] != first[1] and other[2] == first[2] == isolation.nursery.kept.zygote.process.pid
     assert gone(int(first[1]))
 
 
@@ -670,9 +670,9 @@ def test_a_trial_and_the_run_after_it_share_a_template():
 
     trial, run = (Isolated(function, 2, ONE, OnGrid((0.0, 1.0), False)) for _ in range(2))
     assert trial.trial(blocks(1)) == [None]
-    template = isolation._kept.last
+    template = isolation.nursery.kept.last
     assert next(run.over(blocks(1))).tolist() == [0, 1]
-    assert isolation._kept.last is template
+    assert isolation.nursery.kept.last is template
 
 
 @linux
@@ -1030,13 +1030,13 @@ def test_a_fork_of_the_parent_starts_its_own():
     """It uses nothing of its parent and does not end it; a run that its parent has begun is refused."""
     run = Isolated(lambda d: 1, 1, ONE)
     assert run.trial(blocks(1)) == [None]
-    zygote, template, half = isolation._kept.zygote.process.pid, isolation._kept.last, run.over(blocks(3))
+    zygote, template, half = isolation.nursery.kept.zygote.process.pid, isolation.nursery.kept.last, run.over(blocks(3))
     next(half)
 
     def work():
-        assert isolation._kept.zygote is None and isolation._kept.last is None
+        assert isolation.nursery.kept.zygote is None and isolation.nursery.kept.last is None
         assert run.trial(blocks(1)) == [None]
-        assert isolation._kept.zygote.process.pid != zygote
+        assert isolation.nursery.kept.zygote.process.pid != zygote
         with pytest.raises(PlanError, match="fork"):
             next(half)
         return 5
@@ -1044,7 +1044,7 @@ def test_a_fork_of_the_parent_starts_its_own():
     owner, code = in_a_fork(work)
     assert code == 5 and ended(owner)
     assert len(list(half)) == 2
-    assert (isolation._kept.zygote.process.pid, isolation._kept.last) == (zygote, template)
+    assert (isolation.nursery.kept.zygote.process.pid, isolation.nursery.kept.last) == (zygote, template)
 
 
 @linux
@@ -1056,7 +1056,7 @@ def test_many_runs_leave_no_descriptors_and_no_children():
         list(run.over(blocks(2)))
     assert set(os.listdir("/proc/self/fd")) == before
     assert kept()
-    isolation._kept.close()
+    isolation.nursery.kept.close()
     assert processes() == []
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
@@ -1123,20 +1123,20 @@ def test_a_script_without_a_guard_says_nothing():
 @contextlib.contextmanager
 def sabotaged(folder, *changes):
     """Let workers run a changed copy of their program."""
-    program = isolation.PROGRAM
+    program = isolation.processes.PROGRAM
     text = Path(program).read_text(encoding="utf-8")
     for old, new in changes:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     changed = folder / "changed.py"
     changed.write_text(text, encoding="utf-8")
-    isolation._kept.close()
-    isolation.PROGRAM = str(changed)
+    isolation.nursery.kept.close()
+    isolation.processes.PROGRAM = str(changed)
     try:
         yield
     finally:
-        isolation.PROGRAM = program
-        isolation._kept.close()
+        isolation.processes.PROGRAM = program
+        isolation.nursery.kept.close()
 
 
 IN_THE_WORKER = """

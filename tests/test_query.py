@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import pellucid as pel
 from pellucid import engine as engine_module
-from pellucid.bounds import UNITS, Ballots, Box, Cells
+from pellucid.ballots import Ballots
+from pellucid.bounds import UNITS, Box, Cells
 from pellucid.engine import Engine
 from pellucid.mechanisms import Norms
 from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity

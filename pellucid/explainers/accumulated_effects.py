@@ -24,7 +24,7 @@ from ..rows import Rows
 from ..schema import Category, Number, Schema
 from ..scores import QuantileScore
 from ..sensitivity import Flow
-from .base import AlongFeatures, Expected, Explainer, Stages, whole_number
+from .base import AlongFeatures, Expected, Explainer, Stages, keep_whole_number
 
 CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
 """Candidate clips, as parts of the model's range."""
@@ -138,7 +138,7 @@ class AccumulatedEffects(AlongFeatures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number("intervals", self.intervals, 1, 1000)
+        keep_whole_number(self, "intervals", 1, 1000)
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         needed = super().columns(schema)

@@ -24,7 +24,7 @@ from ..query import Choice, Joint, Sum
 from ..rows import Rows
 from ..schema import Category, Number, Schema, did_you_mean
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, whole_number
+from .base import Expected, Explainer, Stages, keep_whole_number, whole_number
 
 WEIGHTS = ("interest", "sufficiency", "diversity")
 METHODS = ("joint", "two-stage")
@@ -131,12 +131,12 @@ class ClusterHistograms(Explainer):
             raise PlanError(f"{type(self.groups).__name__} is not a clustering; wrap it: pel.Clustering(estimator, clusters=…).")
         if len(self.groups.clusters) < 2:
             raise PlanError("one cluster has nothing to be told apart from; use pel.Distribution for its histograms.")
-        whole_number("per_cluster", self.per_cluster, 1, 8)
-        whole_number("candidates", self.candidates, 1, 64)
+        keep_whole_number(self, "per_cluster", 1, 8)
+        keep_whole_number(self, "candidates", 1, 64)
         if self.method not in METHODS:
             raise PlanError(f"method={self.method!r}: use 'joint' or 'two-stage'.")
-        if isinstance(self.bins, int) or self.bins is None:
-            whole_number("bins", self.bins, 1, 1000)
+        if isinstance(self.bins, int | np.integer) or self.bins is None:
+            keep_whole_number(self, "bins", 1, 1000)
         else:
             object.__setattr__(self, "bins", {str(k): _edges(str(k), v) for k, v in self.bins.items()})
         if self.attributes is not None:

@@ -21,7 +21,7 @@ from ..results import Counts, Several
 from ..rows import Rows
 from ..schema import Category, Schema
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, feature_list, whole_number
+from .base import Expected, Explainer, Stages, feature_list, keep_whole_number
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Distribution(Explainer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
-        if isinstance(self.bins, int) or self.bins is None:
-            whole_number("bins", self.bins, 1, 10_000)
+        if isinstance(self.bins, int | np.integer) or self.bins is None:
+            keep_whole_number(self, "bins", 1, 10_000)
         else:
             edges = tuple(float(e) for e in self.bins)
             if len(edges) < 2 or any(not a < b for a, b in itertools.pairwise(edges)):

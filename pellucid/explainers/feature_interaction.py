@@ -23,7 +23,7 @@ from ..rows import Rows
 from ..schema import Category, Feature, Number, Schema, did_you_mean
 from ..scores import QuantileScore
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, whole_number
+from .base import Expected, Explainer, Stages, keep_whole_number
 
 FINE = 24
 """Public cells of a number, from which the values it is rounded to are taken."""
@@ -272,7 +272,7 @@ class FeatureInteraction(Explainer):
             raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
         if self.feature is not None and not isinstance(self.feature, str):
             raise PlanError(f"feature={self.feature!r}: give one column name, or None for all features.")
-        whole_number("points", self.points, 2, FINE)
+        keep_whole_number(self, "points", 2, FINE)
 
     @property
     def models(self) -> tuple[BlackBox, ...]:

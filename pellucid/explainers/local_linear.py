@@ -26,7 +26,7 @@ from ..rows import Rows
 from ..schema import Schema
 from ..sensitivity import Flow
 from ..shapley.asked import kept_record, record_digest
-from .base import Expected, Explainer, Stages, whole_number
+from .base import Expected, Explainer, Stages, keep_whole_number, whole_number
 from .shap_values import example_record
 
 ACCOUNTING = ("worst case", "individual")
@@ -96,8 +96,8 @@ class LocalLinear(Explainer):
             raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
         if isinstance(self.weight, Weight) and self.bandwidth not in (1.0, self.weight.bandwidth):
             raise PlanError("bandwidth= belongs to a weight by name; this weight has its own.")
-        object.__setattr__(self, "questions", whole_number("questions", self.questions, 1, 1_000_000))
-        object.__setattr__(self, "steps", whole_number("steps", self.steps, 2, 100_000))
+        keep_whole_number(self, "questions", 1, 1_000_000)
+        keep_whole_number(self, "steps", 2, 100_000)
         for name in ("bandwidth", "within", "radius"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):

@@ -21,7 +21,7 @@ from ..rows import Rows
 from ..schema import Category, Schema
 from ..sensitivity import Flow
 from ..smoothing import running_mean
-from .base import AlongFeatures, Expected, Explainer, Stages, whole_number
+from .base import AlongFeatures, Expected, Explainer, Stages, keep_whole_number
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class PartialDependence(AlongFeatures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.points, int) or self.points is None:
-            whole_number("points", self.points, 2, 1000)
+        if isinstance(self.points, int | np.integer) or self.points is None:
+            keep_whole_number(self, "points", 2, 1000)
         elif len(self.features) > 1:
             raise PlanError("points= as a list needs a single feature; for several features give a number.")
         else:
-            object.__setattr__(self, "points", tuple(self.points))
-        whole_number("smooth", self.smooth, 0, 99)
+            object.__setattr__(self, "points", tuple(v.item() if isinstance(v, np.generic) else v for v in self.points))
+        keep_whole_number(self, "smooth", 0, 99)
 
     def grid(self, name: str, public: Public) -> np.ndarray:
         """The public grid of one feature, in inner form."""

@@ -22,7 +22,7 @@ from ..rows import Rows
 from ..schema import Category, Schema, did_you_mean
 from ..scores import QuantileScore
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, whole_number
+from .base import Expected, Explainer, Stages, keep_whole_number
 
 CAPS = 2.0 ** (-np.arange(160, -1, -1) / 4)
 """Candidate caps, as parts of the largest loss: down to a millionth of a declared range, squared."""
@@ -172,7 +172,7 @@ class PermutationImportance(Explainer):
             raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
         if self.features is not None:
             object.__setattr__(self, "features", _groups(self.features))
-        object.__setattr__(self, "repeats", whole_number("repeats", self.repeats, 1, 100))
+        keep_whole_number(self, "repeats", 1, 100)
         if not isinstance(self.target, str):
             raise PlanError(f"target={self.target!r}: give the name of a column.")
         for name in ("positive", "ranking", "cap"):

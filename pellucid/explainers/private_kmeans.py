@@ -21,7 +21,7 @@ from ..query import Joint, Sum
 from ..rows import Rows
 from ..schema import Category, Number, Schema
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, feature_list, whole_number
+from .base import Expected, Explainer, Stages, feature_list, keep_whole_number
 
 CLOUD = 2048
 """Public records from which starting centres are found: twenty for each of a hundred clusters."""
@@ -160,15 +160,10 @@ class PrivateKMeans(Explainer):
             raise PlanError(f"start={self.start!r}: use 'public' or 'grid'.")
         if self.iterations is None:
             object.__setattr__(self, "iterations", 5 if self.start == "public" else 1)
-        for name, value, low, high in (
-            ("k", self.k, 2, 100),
-            ("iterations", self.iterations, 1, 50),
-            ("seed", self.seed, 0, 2**31),
-        ):
-            whole_number(name, value, low, high)
-            if value is None:
+        for name, low, high in (("k", 2, 100), ("iterations", 1, 50), ("seed", 0, 2**31)):
+            if getattr(self, name) is None:
                 raise PlanError(f"{name}=None: give a whole number from {low} to {high}.")
-            object.__setattr__(self, name, int(value))
+            keep_whole_number(self, name, low, high)
         names = feature_list(self.features)
         if len(names) > MOST_FEATURES:
             raise PlanError(f"{len(names)} features: the noise grows with each of them; choose at most {MOST_FEATURES}.")

@@ -15,52 +15,14 @@ from ..bounds import UNITS, Box
 from ..errors import PlanError
 from ..explanation import Explanation
 from ..grids import curve_points
-from ..isolation import ASSUMPTIONS, Limits
+from ..isolation import Limits
 from ..model import BlackBox, Model
 from ..query import Blocks, Sum
 from ..results import Curve
 from ..schema import Category, Schema, did_you_mean
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, whole_number
-
-
-@dataclass(frozen=True)
-class OnBlocks(Explainer):
-    """Base of explainers that ask a user's function of blocks of records."""
-
-    function: Callable[..., Any]
-
-    @property
-    def models(self) -> tuple[BlackBox, ...]:
-        return tuple(self.uses)  # type: ignore[attr-defined]
-
-    def _check_function(self) -> None:
-        if not callable(self.function):
-            raise PlanError(f"{type(self.function).__name__} cannot be called; give a function of a DataFrame of records.")
-        object.__setattr__(self, "blocks", whole_number("blocks", self.blocks, 1, 1_000_000))  # type: ignore[attr-defined]
-        if not isinstance(self.limits, Limits):  # type: ignore[attr-defined]
-            raise PlanError("limits=: give pel.Limits(seconds=..., memory=..., workers=...), or leave it out.")
-        uses = self.uses if isinstance(self.uses, Sequence) else (self.uses,)  # type: ignore[attr-defined]
-        if not all(isinstance(model, BlackBox) for model in uses):
-            raise PlanError("uses= lists models: wrap an estimator, pel.Model(estimator, trained_on=…).")
-        object.__setattr__(self, "uses", tuple(uses))
-
-    def columns(self, schema: Schema) -> tuple[str, ...]:
-        return tuple(schema)
-
-    def tried(self, map: BlockFunction, public: Public, blocks: int) -> BlockFunction:
-        """The map, after the function passed its trial on public records; the trial is kept for the schema."""
-        if self.__dict__.get("_tried") is not public.schema:
-            size = int(np.clip(public.rows_or_default // blocks, 10, 1000))
-            map.try_on_public_records(public.schema, self.columns(public.schema), size)
-            object.__setattr__(self, "_tried", public.schema)
-        return map
-
-    def assumptions(self) -> tuple[str, ...]:
-        return ASSUMPTIONS
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_tried"}
+from .base import Expected, Explainer, Stages
+from .on_blocks import OnBlocks, block_note
 
 
 @dataclass(frozen=True)
@@ -89,6 +51,7 @@ class PrivatePlot(OnBlocks):
     True
     """
 
+    function: Callable[..., Any]
     x: Sequence[Any] | str
     output: tuple[float, float]
     blocks: int | None = None
@@ -139,28 +102,28 @@ class PrivatePlot(OnBlocks):
             return tuple(feature.label(v) for v in grid), isinstance(feature, Category)
         return tuple(self.x), not all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.x)
 
-    def _map(self, public: Public) -> BlockFunction:
+    def asked(self, public: Public) -> BlockFunction:
         x, categorical = self.places(public)
         if isinstance(self.default, tuple) and len(self.default) != len(x):
             raise PlanError(f"default= has {len(self.default)} heights for {len(x)} places; give one for each, or a single one.")
         default = np.broadcast_to(sum(self.output) / 2 if self.default is None else self.default, len(x))
         return BlockFunction(self.function, OnGrid(x, categorical), tuple(default.tolist()), self.limits)
 
+    def count(self, public: Public) -> int:
+        return self.blocks or blocks_for_plot(public.rows_or_default, public.epsilon_like)
+
     def query(self, public: Public) -> Sum:
-        mapped = self._map(public)
-        places = len(mapped.default)
-        blocks = self.blocks or blocks_for_plot(public.rows_or_default, public.epsilon_like)
-        return Sum(mapped, Box(places, *self.output), over=Blocks(blocks), columns=self.columns(public.schema))
+        asked = self.asked(public)
+        bound = Box(len(asked.default), *self.output)
+        return Sum(asked, bound, over=Blocks(self.count(public)), columns=self.columns(public.schema))
 
     def plan(self, public: Public) -> Stages:
-        query = self.query(public)
-        self.tried(query.map, public, query.over.count)  # type: ignore[arg-type, union-attr]
+        self.check(public)
         return {"mean": Fraction(1)}
 
     def run(self, ask: Ask) -> Explanation:
-        query = self.query(ask.public)
-        blocks = query.over.count  # type: ignore[union-attr]
-        answer = ask.total("mean", query)
+        blocks = self.count(ask.public)
+        answer = ask.total("mean", self.query(ask.public))
         lo, hi = self.output
         x, categorical = self.places(ask.public)
         y = (lo + hi) / 2 + (hi - lo) / 2 * np.array(answer.integers, dtype=float) / UNITS / blocks
@@ -193,12 +156,11 @@ class PrivatePlot(OnBlocks):
         )
 
     def expected(self, public: Public) -> Expected:
-        query = self.query(public)
-        blocks = query.over.count  # type: ignore[union-attr]
+        blocks = self.count(public)
         lo, hi = self.output
-        law = public.mechanism(query).law.times((hi - lo) / 2 / UNITS / blocks)
+        law = public.mechanism(self.query(public)).law.times((hi - lo) / 2 / UNITS / blocks)
         labels = tuple(str(v) for v in self.places(public)[0])
-        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), (_note(public, blocks),))
+        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), (block_note(public, blocks),))
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -219,13 +181,6 @@ class PrivatePlot(OnBlocks):
         category = next(name for name in schema if isinstance(schema[name], Category))
         feature: Any = schema[name]
         return [cls(MeanBy(category, name), category, (feature.lo, feature.hi), blocks=2, limits=Limits(workers=1))]
-
-
-def _note(public: Public, blocks: int) -> str:
-    return (
-        f"{blocks} blocks of about {public.rows_or_default / blocks:.0f} records: the error is that of the noise; how an answer "
-        "on so few records differs from one on all of them is not known"
-    )
 
 
 def _places(x: Sequence[Any]) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..ask import Ask, Public
+from ..ballots import Ballots
 from ..blocks import BlockFunction, Means, OnItems, blocks_for_votes, digest_of, name_of
-from ..bounds import UNITS, Ballots
+from ..bounds import UNITS
 from ..errors import PlanError
 from ..explanation import Explanation
 from ..isolation import Limits
@@ -21,7 +22,7 @@ from ..ranking_results import Votes
 from ..schema import Category, Schema
 from ..sensitivity import Flow
 from .base import Expected, Explainer, Stages
-from .private_plot import OnBlocks, _note
+from .on_blocks import OnBlocks, block_note
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class PrivateRanking(OnBlocks):
     ('a', 'b')
     """
 
+    function: Callable[..., Any]
     items: Sequence[str]
     blocks: int | None = None
     uses: Sequence[BlackBox] = ()
@@ -70,20 +72,23 @@ class PrivateRanking(OnBlocks):
             raise PlanError(f"items= lists {len(items)} names; give 2 to 1000 different ones.")
         object.__setattr__(self, "items", items)
 
+    def asked(self, public: Public) -> BlockFunction:
+        return BlockFunction(self.function, OnItems(tuple(self.items)), (0.0,) * len(self.items), self.limits)
+
+    def count(self, public: Public) -> int:
+        return self.blocks or blocks_for_votes(public.rows_or_default, len(self.items), public.epsilon_like)
+
     def query(self, public: Public) -> Sum:
-        votes = BlockFunction(self.function, OnItems(tuple(self.items)), (0.0,) * len(self.items), self.limits)
-        blocks = self.blocks or blocks_for_votes(public.rows_or_default, len(self.items), public.epsilon_like)
-        return Sum(votes, Ballots(len(self.items)), over=Blocks(blocks), columns=self.columns(public.schema))
+        bound = Ballots(len(self.items))
+        return Sum(self.asked(public), bound, over=Blocks(self.count(public)), columns=self.columns(public.schema))
 
     def plan(self, public: Public) -> Stages:
-        query = self.query(public)
-        self.tried(query.map, public, query.over.count)  # type: ignore[arg-type, union-attr]
+        self.check(public)
         return {"votes": Fraction(1)}
 
     def run(self, ask: Ask) -> Explanation:
-        query = self.query(ask.public)
-        blocks = query.over.count  # type: ignore[union-attr]
-        answer = ask.total("votes", query)
+        blocks = self.count(ask.public)
+        answer = ask.total("votes", self.query(ask.public))
         points = np.array(answer.integers, dtype=float) / UNITS / blocks + (len(self.items) - 1) / 2
         return Votes(items=tuple(self.items), votes=points, blocks=blocks, law=answer.law.times(1 / UNITS / blocks))
 
@@ -98,11 +103,10 @@ class PrivateRanking(OnBlocks):
         )
 
     def expected(self, public: Public) -> Expected:
-        query = self.query(public)
-        blocks = query.over.count  # type: ignore[union-attr]
-        law = public.mechanism(query).law.times(1 / UNITS / blocks)
+        blocks = self.count(public)
+        law = public.mechanism(self.query(public)).law.times(1 / UNITS / blocks)
         errors = np.full(len(self.items), law.half_width(0.95))
-        return Expected(tuple(self.items), errors, law.gap(0.95), ("errors are in mean Borda points", _note(public, blocks)))
+        return Expected(tuple(self.items), errors, law.gap(0.95), ("errors are in mean Borda points", block_note(public, blocks)))
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -21,7 +21,7 @@ from ..schema import Category, Schema, did_you_mean
 from ..sensitivity import Flow
 from ..shapley.choose import Chosen
 from ..shapley_results import ShapleyCurve
-from .base import Expected, Explainer, Stages, whole_number
+from .base import Expected, Explainer, Stages, keep_whole_number
 from .shap_values import example_record
 from .shapley_base import CAPS, REFERENCES, AboutPeople
 
@@ -84,7 +84,7 @@ class ShapDependence(AboutPeople):
         super().__post_init__()
         if not isinstance(self.feature, str) or not self.feature:
             raise PlanError(f"feature={self.feature!r}: give a column name.")
-        whole_number("points", self.points, 2, 1000)
+        keep_whole_number(self, "points", 2, 1000)
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         found = super().columns(schema)

@@ -18,7 +18,7 @@ from ..schema import Schema
 from ..sensitivity import Flow
 from ..shapley.certainty import picks_gap, values_gap
 from ..shapley_results import ShapleyRanking, ShapleyValues
-from .base import Expected, Explainer, Stages, whole_number
+from .base import Expected, Explainer, Stages, keep_whole_number
 from .shap_values import example_record
 from .shapley_base import REFERENCES, AboutRecord
 
@@ -68,7 +68,7 @@ class ShapRanking(AboutRecord):
         super().__post_init__()
         if self.k is None:
             raise PlanError("k=None: give a whole number from 1 on; where the model has fewer features all of them are ranked.")
-        whole_number("k", self.k, 1, 1000)
+        keep_whole_number(self, "k", 1, 1000)
         if not isinstance(self.magnitudes, bool):
             raise PlanError(f"magnitudes={self.magnitudes!r}: use True or False.")
         if self.by not in ("size", "signed"):

@@ -26,7 +26,7 @@ from ..shapley.certainty import NoisyCount, picks_gap, values_gap
 from ..shapley.choose import NARROWEST, Chosen, Method, estimator_for
 from ..shapley.scores import ShapleyScore
 from ..shapley_results import ShapleyValues
-from .base import Explainer, whole_number
+from .base import Explainer, keep_whole_number
 
 REFERENCES = (
     "S. M. Lundberg, S.-I. Lee, A unified approach to interpreting model predictions, NeurIPS 2017.",
@@ -76,11 +76,11 @@ class WithShapley(Explainer):
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
             raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
-        whole_number("permutations", self.permutations, 2, 10_000)
-        whole_number("samples", self.samples, 2, 1_000_000)
+        keep_whole_number(self, "permutations", 2, 10_000)
+        keep_whole_number(self, "samples", 2, 1_000_000)
         if self.seed is None:
             raise PlanError("seed=None: give a whole number from 0 on; it is public.")
-        whole_number("seed", self.seed, 0, 2**32)
+        keep_whole_number(self, "seed", 0, 2**32)
         if not NARROWEST < self.model.range < WIDEST:
             raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
         if self.certified is not None:

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 from scipy.special import expit
-from sklearn import dummy, ensemble, linear_model, neural_network, svm, tree
+from sklearn import linear_model
 from sklearn.preprocessing import FunctionTransformer
 
 from ..errors import ModelError
@@ -20,9 +20,24 @@ from ..model import Input, Model, ReadyModel
 from ..quiet import quiet
 from ..schema import Schema
 from . import network_range, tree_range
-from .encoding import FIX, SCALERS, Encoding, Parts, as_floats, as_single, refuse, take_apart
+from .encoding import FIX, SCALERS, Encoding, Parts, as_floats, refuse, take_apart
 from .network_range import TINY, Inputs, Layers, gamma
-from .tree_range import Ensemble, Found, Tree
+from .reading import (
+    BAGS,
+    BINNED,
+    BOOSTED,
+    CONSTANT,
+    FORESTS,
+    GENERALIZED,
+    LINEAR,
+    LOGISTIC,
+    NETWORKS,
+    TREES,
+    SumOfTrees,
+    class_index,
+    sum_of_trees,
+)
+from .tree_range import Ensemble, Found
 
 LINK_ERROR = 2.0**-47
 """Covers the platform's exp, expm1 and logistic function, called by the model and here, at 16 units in the last place each."""
@@ -32,25 +47,6 @@ SOFTMAX_ERROR = 2.0**-43
 
 SINGLE_ERROR = 2.0**-17
 """Either of them when the model computes in single precision, up to 64 classes."""
-
-TREES = (tree.DecisionTreeClassifier, tree.DecisionTreeRegressor, tree.ExtraTreeClassifier, tree.ExtraTreeRegressor)
-FORESTS = (
-    ensemble.RandomForestClassifier, ensemble.RandomForestRegressor, ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor,
-)  # fmt: skip
-BAGS = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
-BOOSTED = (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor)
-BINNED = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
-LINEAR = (
-    linear_model.LinearRegression, linear_model.Ridge, linear_model.RidgeCV, linear_model.Lasso, linear_model.LassoCV,
-    linear_model.ElasticNet, linear_model.ElasticNetCV, linear_model.Lars, linear_model.LassoLars, linear_model.LassoLarsCV,
-    linear_model.LassoLarsIC, linear_model.OrthogonalMatchingPursuit, linear_model.BayesianRidge, linear_model.ARDRegression,
-    linear_model.HuberRegressor, linear_model.QuantileRegressor, linear_model.TheilSenRegressor, linear_model.SGDRegressor,
-    svm.LinearSVR,
-)  # fmt: skip
-GENERALIZED = (linear_model.PoissonRegressor, linear_model.GammaRegressor, linear_model.TweedieRegressor)
-LOGISTIC = (linear_model.LogisticRegression, linear_model.LogisticRegressionCV, linear_model.SGDClassifier)
-NETWORKS = (neural_network.MLPClassifier, neural_network.MLPRegressor)
-CONSTANT = (dummy.DummyClassifier, dummy.DummyRegressor)
 
 
 @dataclass(frozen=True)
@@ -229,8 +225,7 @@ def _problem(ready: ReadyModel) -> tuple[Problem, Encoding]:
     kind = type(parts.core)
     builders: list[tuple[tuple[type, ...], Callable[[ReadyModel, Parts], tuple[Problem, Encoding]]]] = [
         (TREES + FORESTS + BAGS, _averaged),
-        (BOOSTED, _boosted),
-        (BINNED, _binned),
+        (BOOSTED + BINNED, _boosted),
         (LINEAR + GENERALIZED, _linear),
         (LOGISTIC, _logistic),
         (NETWORKS, _network),
@@ -264,23 +259,15 @@ def _retargeted(problem: Problem, parts: Parts) -> Problem:
     return dataclasses.replace(problem, link=link, link_error=LINK_ERROR)
 
 
-def _class_index(ready: ReadyModel) -> tuple[int, int]:
-    """(position of the explained class, number of classes)."""
-    classes = [c.item() if isinstance(c, np.generic) else c for c in ready.model.predictor.classes_]
-    return classes.index(ready.model.positive), len(classes)
-
-
-def _tree_problem(
-    encoding: Encoding, trees: list[Tree], base: np.ndarray, link: Callable, link_error: float, probability: bool, group: int
-) -> Problem:
+def _tree_problem(read: SumOfTrees, link: Callable, link_error: float, probability: bool, group: int = 0) -> Problem:
     """A sum of trees, or with several groups the log-odds of the softmax probability of one."""
-    made = Ensemble(encoding, trees, base)
+    made, groups = Ensemble(read.encoding, read.trees, read.base), len(read.base)
     # Each group is a sum of at most count + 1 products, rounded by the model and again by the search.
-    error = 2 * gamma(made.count + 8) * float(made.size.max()) * (1 if len(base) == 1 else 2)
-    error += TINY if len(base) == 1 else 2.0**-44 * (1 + float(made.size.max()))
+    error = 2 * gamma(made.count + 8) * float(made.size.max()) * (1 if groups == 1 else 2)
+    error += TINY if groups == 1 else 2.0**-44 * (1 + float(made.size.max()))
 
     def goal(sign: int) -> tree_range.Objective:
-        return tree_range.single(sign) if len(base) == 1 else tree_range.log_odds(group, len(base), sign)
+        return tree_range.single(sign) if groups == 1 else tree_range.log_odds(group, groups, sign)
 
     def largest(sign: int, shown: Callable, gap: float, deadline: float) -> tuple[Found, float]:
         return tree_range.largest(made, goal(sign), error, deadline), error
@@ -294,72 +281,28 @@ def _tree_problem(
     return Problem(largest, rebuilt, link, link_error, probability, method)
 
 
-def _sklearn_tree(fitted: Any, value: np.ndarray, columns: np.ndarray | None = None, group: int = 0) -> Tree:
-    nodes = fitted.tree_
-    leaf = nodes.children_left == -1
-    column = np.where(leaf, 0, nodes.feature)
-    return Tree(
-        column=column if columns is None else np.asarray(columns)[column],
-        threshold=nodes.threshold,
-        left=np.where(leaf, 0, nodes.children_left),
-        right=np.where(leaf, 0, nodes.children_right),
-        nan_left=np.asarray(nodes.missing_go_to_left).astype(bool),
-        leaf=leaf,
-        value=value,
-        group=group,
-    )
-
-
 def _averaged(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
-    core = parts.core
-    members = [core] if type(core) in TREES else list(core.estimators_)
-    if any(type(member) not in TREES for member in members):
-        raise refuse(f"a {type(core).__name__} of {type(members[0]).__name__}; only trees can be bagged")
-    if any(member.n_outputs_ != 1 for member in members):
-        raise refuse(f"a {type(core).__name__} with several outputs")
-    drawn = core.estimators_features_ if type(core) in BAGS else [None] * len(members)
-    encoding = Encoding(ready, parts.steps, as_single)
-    probability = ready.model.positive is not None
-    k = _class_index(ready)[0] if probability else 0
-    trees = []
-    for member, columns in zip(members, drawn):
-        value = member.tree_.value[:, 0, :]
-        if type(core) in BAGS and probability:
-            # A bagged tree may not have seen every class; its own classes are positions among all of them.
-            seen = [int(c) for c in member.classes_]
-            value = value[:, seen.index(k)] if k in seen else np.zeros(len(value))
-        else:
-            value = value[:, k]
-        trees.append(_sklearn_tree(member, value / len(members), columns))
+    read = sum_of_trees(ready, parts)
     # Shares of a leaf lie in [0, 1], so their sum in floating point is at most the sum of as many ones, which is exact.
-    return _tree_problem(encoding, trees, np.zeros(1), float, 0.0, probability, 0), encoding
+    return _tree_problem(read, float, 0.0, ready.model.positive is not None), read.encoding
 
 
 def _boosted(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
-    core = parts.core
-    if not (core.init_ == "zero" or type(core.init_) in CONSTANT):
-        raise refuse(f"gradient boosting that starts from a {type(core.init_).__name__}")
-    encoding = Encoding(ready, parts.steps, as_single)
-    base = core._raw_predict_init(np.zeros((1, core.n_features_in_), dtype=np.float32))[0]
-    trees = [
-        _sklearn_tree(member, core.learning_rate * member.tree_.value[:, 0, 0], group=g)
-        for stage in core.estimators_
-        for g, member in enumerate(stage)
-    ]
-    return _linked_trees(ready, encoding, trees, base, core._loss), encoding
+    read = sum_of_trees(ready, parts)
+    return _linked_trees(ready, read, functools.partial(_inverse, parts.core._loss)), read.encoding
 
 
-def _linked_trees(ready: ReadyModel, encoding: Encoding, trees: list[Tree], base: np.ndarray, loss: Any) -> Problem:
+def _linked_trees(ready: ReadyModel, read: SumOfTrees, link: Callable[[float], float]) -> Problem:
     if ready.model.positive is None:
-        return _tree_problem(encoding, trees, base, functools.partial(_inverse, loss), LINK_ERROR, False, 0)
-    k, classes = _class_index(ready)
+        return _tree_problem(read, link, LINK_ERROR, False)
+    k, classes = class_index(ready)
     if classes > 2:
-        return _tree_problem(encoding, trees, base, _logit_to_share, SOFTMAX_ERROR, True, k)
+        return _tree_problem(read, _logit_to_share, SOFTMAX_ERROR, True, k)
     if k == 1:
-        return _tree_problem(encoding, trees, base, functools.partial(_inverse, loss), LINK_ERROR, True, 0)
-    turned = [dataclasses.replace(member, value=-member.value) for member in trees]
-    link = functools.partial(_complement, functools.partial(_inverse, loss))
-    return _tree_problem(encoding, turned, -base, link, LINK_ERROR, True, 0)
+        return _tree_problem(read, link, LINK_ERROR, True)
+    trees = [dataclasses.replace(member, value=-member.value) for member in read.trees]
+    turned = SumOfTrees(read.encoding, trees, -read.base)
+    return _tree_problem(turned, functools.partial(_complement, link), LINK_ERROR, True)
 
 
 def _exp(raw: float) -> float:
@@ -379,53 +322,6 @@ def _inverse(loss: Any, raw: float) -> float:
     return float(loss.link.inverse(np.array([raw]))[0])
 
 
-def _binned(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
-    core = parts.core
-    flags = core.is_categorical_
-
-    def order(columns: list) -> list:
-        """Categorical columns come first, as codes; the others follow."""
-        if flags is None:
-            return columns
-        coded = [type(columns[i])(columns[i].feature, False) for i in np.flatnonzero(flags)]
-        return coded + [columns[i] for i in np.flatnonzero(~flags)]
-
-    encoding = Encoding(ready, parts.steps, lambda table: core._preprocess_X(table, reset=False), order)
-    known, place = core._bin_mapper.make_known_categories_bitsets()
-    trees = [
-        _binned_tree(predictor, known, place, g) for stage in core._predictors for g, predictor in enumerate(stage)
-    ]  # fmt: skip
-    return _linked_trees(ready, encoding, trees, np.ravel(core._baseline_prediction).astype(float), core._loss), encoding
-
-
-def _binned_tree(predictor: Any, known: np.ndarray, place: np.ndarray, group: int) -> Tree:
-    nodes = predictor.nodes
-    leaf = nodes["is_leaf"].astype(bool)
-    sets = {
-        int(n): (
-            _codes(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][n]]),
-            _codes(known[place[nodes["feature_idx"][n]]]),
-        )
-        for n in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~leaf)
-    }
-    return Tree(
-        column=np.where(leaf, 0, nodes["feature_idx"]).astype(int),
-        threshold=nodes["num_threshold"].astype(float),
-        left=np.where(leaf, 0, nodes["left"]).astype(int),
-        right=np.where(leaf, 0, nodes["right"]).astype(int),
-        nan_left=nodes["missing_go_to_left"].astype(bool),
-        leaf=leaf,
-        value=nodes["value"].astype(float),
-        group=group,
-        sets=sets,
-    )
-
-
-def _codes(words: np.ndarray) -> np.ndarray:
-    """256 flags from eight 32-bit words."""
-    return np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little").astype(bool)
-
-
 def _layers_problem(
     ready: ReadyModel, parts: Parts, layers: tuple[list, list], activation: str, link: Callable, link_error: float, method: str
 ) -> tuple[Problem, Encoding]:
@@ -437,7 +333,7 @@ def _layers_problem(
     offsets = tuple(np.asarray(b, dtype=float) for b in layers[1])
     probability = ready.model.positive is not None
     outputs = len(offsets[-1])
-    k = _class_index(ready)[0] if probability else 0
+    k = class_index(ready)[0] if probability else 0
     if outputs == 1 and probability and k == 0:
         weights, offsets = (*weights[:-1], -weights[-1]), (*offsets[:-1], -offsets[-1])
         link = functools.partial(_complement, link)

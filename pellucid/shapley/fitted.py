@@ -16,20 +16,9 @@ from sklearn._loss.link import IdentityLink
 from ..errors import ModelError
 from ..model import ReadyModel
 from ..quiet import quiet
-from ..sensitivity.encoding import FIX, Encoding, Parts, as_floats, as_single, take_apart
-from ..sensitivity.output_range import (
-    BAGS,
-    BINNED,
-    BOOSTED,
-    CONSTANT,
-    FORESTS,
-    LINEAR,
-    TREES,
-    _binned_tree,
-    _class_index,
-    _sklearn_tree,
-    output_range,
-)
+from ..sensitivity.encoding import FIX, Encoding, Parts, as_floats, take_apart
+from ..sensitivity.output_range import output_range
+from ..sensitivity.reading import BAGS, BINNED, BOOSTED, FORESTS, LINEAR, TREES, sum_of_trees
 from ..sensitivity.tree_range import Tree
 from .trees import MOST_DECIDED, Forest
 
@@ -91,7 +80,7 @@ def _read(ready: ReadyModel) -> Fitted | str:
     except NotAdditive as reason:
         return str(reason)
     except ModelError as refusal:
-        return str(refusal).removesuffix(f" {FIX}").replace("output_range cannot", "no way was found to")
+        return str(refusal).removesuffix(f". {FIX}").replace("output_range cannot", "no way was found to")
 
 
 def _fitted(ready: ReadyModel, parts: Parts) -> Fitted:
@@ -102,13 +91,11 @@ def _fitted(ready: ReadyModel, parts: Parts) -> Fitted:
         raise NotAdditive("it answers with labels")
     if kind in LINEAR:
         return _linear(ready, parts)
-    if kind in TREES + FORESTS + BAGS:
-        return _averaged(ready, parts)
-    if kind in BOOSTED + BINNED:
-        if ready.model.positive is not None or type(parts.core._loss.link) is not IdentityLink:
-            raise NotAdditive("its trees add up before a link function, not after it")
-        return _boosted(ready, parts) if kind in BOOSTED else _binned(ready, parts)
-    raise NotAdditive(f"a {kind.__name__} is neither linear nor a sum of trees")
+    if kind not in TREES + FORESTS + BAGS + BOOSTED + BINNED:
+        raise NotAdditive(f"a {kind.__name__} is neither linear nor a sum of trees")
+    if kind in BOOSTED + BINNED and (ready.model.positive is not None or type(parts.core._loss.link) is not IdentityLink):
+        raise NotAdditive("its trees add up before a link function, not after it")
+    return _trees(ready, parts)
 
 
 def _linear(ready: ReadyModel, parts: Parts) -> Fitted:
@@ -119,50 +106,9 @@ def _linear(ready: ReadyModel, parts: Parts) -> Fitted:
     return Fitted(Encoding(ready, parts.steps, as_floats), weights=np.asarray(weights[0], dtype=float), base=base)
 
 
-def _averaged(ready: ReadyModel, parts: Parts) -> Fitted:
-    core = parts.core
-    members = [core] if type(core) in TREES else list(core.estimators_)
-    if any(type(member) not in TREES or member.n_outputs_ != 1 for member in members):
-        raise NotAdditive("its members are not trees with one output")
-    drawn = core.estimators_features_ if type(core) in BAGS else [None] * len(members)
-    k = _class_index(ready)[0] if ready.model.positive is not None else 0
-    trees = []
-    for member, columns in zip(members, drawn):
-        value = member.tree_.value[:, 0, :]
-        if type(core) in BAGS and ready.model.positive is not None:
-            # A bagged tree may not have seen every class; its own classes are positions among all of them.
-            seen = [int(c) for c in member.classes_]
-            value = value[:, seen.index(k)] if k in seen else np.zeros(len(value))
-        else:
-            value = value[:, k]
-        trees.append(_sklearn_tree(member, value / len(members), columns))
-    return Fitted(Encoding(ready, parts.steps, as_single), trees=tuple(trees))
-
-
-def _boosted(ready: ReadyModel, parts: Parts) -> Fitted:
-    core = parts.core
-    if not (core.init_ == "zero" or type(core.init_) in CONSTANT):
-        raise NotAdditive(f"it starts from a {type(core.init_).__name__}")
-    base = core._raw_predict_init(np.zeros((1, core.n_features_in_), dtype=np.float32))[0]
-    trees = (_sklearn_tree(stage[0], core.learning_rate * stage[0].tree_.value[:, 0, 0]) for stage in core.estimators_)
-    return Fitted(Encoding(ready, parts.steps, as_single), trees=tuple(trees), base=float(base[0]))
-
-
-def _binned(ready: ReadyModel, parts: Parts) -> Fitted:
-    core = parts.core
-    flags = core.is_categorical_
-
-    def order(columns: list) -> list:
-        """Categorical columns come first, as codes; the others follow."""
-        if flags is None:
-            return columns
-        coded = [type(columns[i])(columns[i].feature, False) for i in np.flatnonzero(flags)]
-        return coded + [columns[i] for i in np.flatnonzero(~flags)]
-
-    encoding = Encoding(ready, parts.steps, lambda table: core._preprocess_X(table, reset=False), order)
-    known, place = core._bin_mapper.make_known_categories_bitsets()
-    trees = (_binned_tree(stage[0], known, place, 0) for stage in core._predictors)
-    return Fitted(encoding, trees=tuple(trees), base=float(np.ravel(core._baseline_prediction)[0]))
+def _trees(ready: ReadyModel, parts: Parts) -> Fitted:
+    read = sum_of_trees(ready, parts)
+    return Fitted(read.encoding, trees=tuple(read.trees), base=float(read.base[0]))
 
 
 def _compare(ready: ReadyModel, made: Fitted) -> None:

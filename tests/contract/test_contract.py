@@ -31,7 +31,7 @@ from sources import Scaled, Silent
 import pellucid as pel
 from pellucid import bounds, query
 from pellucid.cluster_scores import CombinationScore
-from pellucid.explainers.private_plot import OnBlocks
+from pellucid.explainers.on_blocks import OnBlocks
 from pellucid.mechanisms import Norms
 from pellucid.query import Choice, parts_of
 from pellucid.scores import QuantileScore
@@ -227,9 +227,10 @@ def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch):
     monkeypatch.setattr(bounds.np, "clip", lambda values, *limits, **options: values)
     monkeypatch.setattr(bounds, "_within", lambda shares, limit: shares)
     monkeypatch.setattr("pellucid.shapley.bound._shrink", lambda z, limits, k: z)
+    monkeypatch.setattr("pellucid.local.bound._shrink", lambda z, joint, slope, label: z)
     # Votes are not clipped but compared; without that, scores would be added as they are.
     raw = lambda self, scores, parts=None: [int(v) for v in (np.asarray(scores) * bounds.UNITS).sum(axis=0)]  # noqa: E731
-    monkeypatch.setattr(bounds.Ballots, "totals", raw)
+    monkeypatch.setattr("pellucid.ballots.Ballots.totals", raw)
     low, high = far_apart(make_people(30))
     with pytest.raises(AssertionError):
         for example in examples(explainer, model, schema):

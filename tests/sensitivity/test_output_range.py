@@ -55,7 +55,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import pellucid as pel
 from pellucid.errors import ModelError
 from pellucid.sensitivity import encoding as encodings
-from pellucid.sensitivity import network_range, tree_range
+from pellucid.sensitivity import network_range, reading, tree_range
 from pellucid.sensitivity.output_range import OutputRange, output_range
 
 ranges = sys.modules["pellucid.sensitivity.output_range"]
@@ -660,7 +660,7 @@ def forget_the_best_leaf(patch):
 
 
 def compare_doubles(patch):
-    patch.setattr(ranges, "as_single", encodings.as_floats)
+    patch.setattr(reading, "as_single", encodings.as_floats)
 
 
 def forget_a_level(patch):

@@ -1,6 +1,7 @@
 """The other side of `isolation`: what runs in the processes that hold the user's function.
 
-This file is run by its path, not imported, so that a worker does not load the rest of the package.
+This file is run by its path, not imported, so that a worker does not load the rest of the package. It is one file for that
+reason: whatever it shared with other files of ours, it would have to import.
 
 Three processes stand between this package and a block, each a fork of the one before:
 

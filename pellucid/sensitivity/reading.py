@@ -1,0 +1,157 @@
+"""Reading fitted scikit-learn models: which types are known, and the trees of those that add up trees.
+
+Shared by the certified range of a model and by its exact Shapley vectors. Only fitted parameters are read, no data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn import dummy, ensemble, linear_model, neural_network, svm, tree
+
+from ..model import ReadyModel
+from .encoding import Encoding, Parts, as_single, refuse
+from .tree_range import Tree
+
+TREES = (tree.DecisionTreeClassifier, tree.DecisionTreeRegressor, tree.ExtraTreeClassifier, tree.ExtraTreeRegressor)
+FORESTS = (
+    ensemble.RandomForestClassifier, ensemble.RandomForestRegressor, ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor,
+)  # fmt: skip
+BAGS = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
+BOOSTED = (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor)
+BINNED = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
+LINEAR = (
+    linear_model.LinearRegression, linear_model.Ridge, linear_model.RidgeCV, linear_model.Lasso, linear_model.LassoCV,
+    linear_model.ElasticNet, linear_model.ElasticNetCV, linear_model.Lars, linear_model.LassoLars, linear_model.LassoLarsCV,
+    linear_model.LassoLarsIC, linear_model.OrthogonalMatchingPursuit, linear_model.BayesianRidge, linear_model.ARDRegression,
+    linear_model.HuberRegressor, linear_model.QuantileRegressor, linear_model.TheilSenRegressor, linear_model.SGDRegressor,
+    svm.LinearSVR,
+)  # fmt: skip
+GENERALIZED = (linear_model.PoissonRegressor, linear_model.GammaRegressor, linear_model.TweedieRegressor)
+LOGISTIC = (linear_model.LogisticRegression, linear_model.LogisticRegressionCV, linear_model.SGDClassifier)
+NETWORKS = (neural_network.MLPClassifier, neural_network.MLPRegressor)
+CONSTANT = (dummy.DummyClassifier, dummy.DummyRegressor)
+
+
+def class_index(ready: ReadyModel) -> tuple[int, int]:
+    """(position of the explained class, number of classes)."""
+    classes = [c.item() if isinstance(c, np.generic) else c for c in ready.model.predictor.classes_]
+    return classes.index(ready.model.positive), len(classes)
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfTrees:
+    """Trees that a model adds up, and the number each group of trees starts from; several groups are several classes."""
+
+    encoding: Encoding
+    trees: list[Tree]
+    base: np.ndarray
+
+
+def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:
+    """The trees of a tree, a forest, a bag of trees or of boosting, as they are added before any link function."""
+    kind = type(parts.core)
+    if kind in BOOSTED:
+        return _boosted(ready, parts)
+    return _binned(ready, parts) if kind in BINNED else _averaged(ready, parts)
+
+
+def _averaged(ready: ReadyModel, parts: Parts) -> SumOfTrees:
+    core = parts.core
+    members = [core] if type(core) in TREES else list(core.estimators_)
+    if any(type(member) not in TREES for member in members):
+        raise refuse(f"a {type(core).__name__} of {type(members[0]).__name__}; only trees can be bagged")
+    if any(member.n_outputs_ != 1 for member in members):
+        raise refuse(f"a {type(core).__name__} with several outputs")
+    drawn = core.estimators_features_ if type(core) in BAGS else [None] * len(members)
+    probability = ready.model.positive is not None
+    k = class_index(ready)[0] if probability else 0
+    trees = []
+    for member, columns in zip(members, drawn):
+        value = member.tree_.value[:, 0, :]
+        if type(core) in BAGS and probability:
+            # A bagged tree may not have seen every class; its own classes are positions among all of them.
+            seen = [int(c) for c in member.classes_]
+            value = value[:, seen.index(k)] if k in seen else np.zeros(len(value))
+        else:
+            value = value[:, k]
+        trees.append(sklearn_tree(member, value / len(members), columns))
+    return SumOfTrees(Encoding(ready, parts.steps, as_single), trees, np.zeros(1))
+
+
+def _boosted(ready: ReadyModel, parts: Parts) -> SumOfTrees:
+    core = parts.core
+    if not (core.init_ == "zero" or type(core.init_) in CONSTANT):
+        raise refuse(f"gradient boosting that starts from a {type(core.init_).__name__}")
+    base = core._raw_predict_init(np.zeros((1, core.n_features_in_), dtype=np.float32))[0]
+    trees = [
+        sklearn_tree(member, core.learning_rate * member.tree_.value[:, 0, 0], group=g)
+        for stage in core.estimators_
+        for g, member in enumerate(stage)
+    ]
+    return SumOfTrees(Encoding(ready, parts.steps, as_single), trees, base)
+
+
+def _binned(ready: ReadyModel, parts: Parts) -> SumOfTrees:
+    core = parts.core
+    flags = core.is_categorical_
+
+    def order(columns: list) -> list:
+        """Categorical columns come first, as codes; the others follow."""
+        if flags is None:
+            return columns
+        coded = [type(columns[i])(columns[i].feature, False) for i in np.flatnonzero(flags)]
+        return coded + [columns[i] for i in np.flatnonzero(~flags)]
+
+    encoding = Encoding(ready, parts.steps, lambda table: core._preprocess_X(table, reset=False), order)
+    known, place = core._bin_mapper.make_known_categories_bitsets()
+    trees = [binned_tree(predictor, known, place, g) for stage in core._predictors for g, predictor in enumerate(stage)]
+    return SumOfTrees(encoding, trees, np.ravel(core._baseline_prediction).astype(float))
+
+
+def sklearn_tree(fitted: Any, value: np.ndarray, columns: np.ndarray | None = None, group: int = 0) -> Tree:
+    """A tree of scikit-learn, with a value for every node; `columns` are those it was fitted to, where not all."""
+    nodes = fitted.tree_
+    leaf = nodes.children_left == -1
+    column = np.where(leaf, 0, nodes.feature)
+    return Tree(
+        column=column if columns is None else np.asarray(columns)[column],
+        threshold=nodes.threshold,
+        left=np.where(leaf, 0, nodes.children_left),
+        right=np.where(leaf, 0, nodes.children_right),
+        nan_left=np.asarray(nodes.missing_go_to_left).astype(bool),
+        leaf=leaf,
+        value=value,
+        group=group,
+    )
+
+
+def binned_tree(predictor: Any, known: np.ndarray, place: np.ndarray, group: int) -> Tree:
+    """A tree of histogram boosting; `known` are the codes of each categorical column, `place` says which row is whose."""
+    nodes = predictor.nodes
+    leaf = nodes["is_leaf"].astype(bool)
+    sets = {
+        int(n): (
+            _codes(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][n]]),
+            _codes(known[place[nodes["feature_idx"][n]]]),
+        )
+        for n in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~leaf)
+    }
+    return Tree(
+        column=np.where(leaf, 0, nodes["feature_idx"]).astype(int),
+        threshold=nodes["num_threshold"].astype(float),
+        left=np.where(leaf, 0, nodes["left"]).astype(int),
+        right=np.where(leaf, 0, nodes["right"]).astype(int),
+        nan_left=nodes["missing_go_to_left"].astype(bool),
+        leaf=leaf,
+        value=nodes["value"].astype(float),
+        group=group,
+        sets=sets,
+    )
+
+
+def _codes(words: np.ndarray) -> np.ndarray:
+    """256 flags from eight 32-bit words."""
+    return np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little").astype(bool)
