@@ -3,7 +3,6 @@
     python benchmarks/local.py loss
     python benchmarks/local.py acs
     python benchmarks/local.py individual
-    python benchmarks/local.py questions
     python benchmarks/local.py reuse
     python benchmarks/local.py speed
 
@@ -17,7 +16,6 @@ import argparse
 import math
 import time
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +25,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from pellucid import query
 from pellucid.baselines import local as published
 from pellucid.local.bound import Moments
-from pellucid.local.design import LocalRows, best_label_weight
-from pellucid.local.exact import ExactMoments, moments_mechanism, read_moments
+from pellucid.local.design import LocalRows, best_label_weight, read_moments
+from pellucid.local.exact import ExactMoments, moments_mechanism
 from pellucid.local.individual import IndividualMoments, Question
 from pellucid.local.methods import explain, non_interactive, one_shot, smallest_in_ball
 from pellucid.local.reuse import Answered, History
 from pellucid.local.weights import Gaussian, Stable
-from pellucid.mechanisms import Spend, add_noise, epsilon_of_rho, rho_of_epsilon_delta
+from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.schema import Relation
 
 DELTA = 1e-6
@@ -146,7 +144,7 @@ def _loss(tables: Iterable[tuple[str, np.ndarray, np.ndarray]], questions: int =
                 asked = question(z, weight, w[relation])
                 mechanism = moments_mechanism(asked, relation, Spend("rho", rho))
                 noisy = add_noise(asked.bound.totals(asked.map.of(x, f)), mechanism)  # type: ignore[attr-defined]
-                made = one_shot(read_moments(noisy, asked, mechanism, records), 1.0)
+                made = one_shot(read_moments(noisy, asked, mechanism.law, records), 1.0)
                 found.setdefault(f"one-shot, {relation}", []).append(truth.relative(made.phi))
                 found.setdefault(f"one-shot, {relation}, expected", []).append(made.excess / truth.gain)
             asked = question(z, weight)
@@ -197,51 +195,6 @@ def individual(records: int = 50_000, d: int = 14, epsilon: float = 1.0, without
         print(f"  {weight}: median excess after {told}; at most 0.1 up to {good / without:.0f} ×")
 
 
-def questions(shared: Path, count: int = 400, within: float = 0.1, steps: int = 300) -> None:
-    """What questions one after another cost on the ACS table, by method, and how good the answers are, reused ones too."""
-    _, x, f = next(found for found in _acs_tables(shared) if found[1].shape[1] == 14)
-    records, d = x.shape
-    weight, rho = Stable(), rho_of_epsilon_delta(0.1, DELTA)
-    asked = x[np.random.default_rng(7).integers(0, records, count)]
-    truths = [Exact(z, x, f, weight) for z in asked]
-    sums = [question(z, weight) for z in asked]
-    totals = [sum_.bound.totals(sum_.map.of(x, f)) for sum_ in sums]  # type: ignore[attr-defined]
-    marks = [n for n in (100, 500, 1500) if n < count] + [count]
-    print(f"ACS New York, {count} questions, d = {d}; ε spent at δ = {DELTA} after {marks}; median and 90 % excess; mean steps")
-    for method, price in (
-        ("descent", rho),
-        ("descent", rho / 4),
-        ("adaptive", rho),
-        ("adaptive", rho / 4),
-        ("enhanced", rho),
-        ("one-shot", rho),
-        ("one-shot", rho / 20),
-    ):
-        history, spent, excess, taken = History(d), [], [], []
-        for z, truth, sum_, exact in zip(asked, truths, sums, totals):
-            near = history.nearest(z, within)
-            if near is not None:
-                phi = history.answered[near[0]].phi
-                history.add(Answered(tuple(z), phi, "reused", leans_on=(near[0],)))
-                spent.append(Fraction(0))
-                excess.append(truth.relative(np.array(phi)))
-                continue
-            door = ExactMoments(lambda _, exact=exact: exact, sum_, records, "add-remove", lambda charge: None)
-            starts = [np.array(history.answered[i].phi) for i in history.starts(z)]
-            made = explain(method, door, price, steps=steps, candidates=starts)
-            history.add(Answered(tuple(z), tuple(made.phi), "data"))
-            spent.append(made.cost)
-            excess.append(truth.relative(made.phi))
-            taken.append(made.steps)
-        told = ", ".join(f"{epsilon_of_rho(sum(spent[:n]), DELTA):.3f}" for n in marks)
-        name = f"{method} at ρ/{round(float(rho / price))}"
-        print(
-            f"  {name:18s} ε {told}; excess {np.median(excess):.4f}, {np.quantile(excess, 0.9):.4f}; "
-            f"{len(taken)} from data, steps {np.mean(taken):.0f}",
-            flush=True,
-        )
-
-
 def reuse(records: int = 50_000, d: int = 14, known: int = 300, asked: int = 60) -> None:
     """How good an answer is that costs nothing: handed on from a distance, or fitted to earlier answers."""
     rng = np.random.default_rng(9)
@@ -287,7 +240,7 @@ def speed(records: int = 1_500_000, d: int = 14) -> None:
     begin = time.perf_counter()
     explain("descent", door, rho_of_epsilon_delta(0.1, DELTA))
     stepped = time.perf_counter() - begin
-    history = History(d, [Answered(tuple(z), tuple(z), "data") for z in x[:1500]])
+    history = History(d, [Answered(tuple(z), tuple(z)) for z in x[:1500]])
     begin = time.perf_counter()
     history.nearest(x[0], 0.3)
     reused = time.perf_counter() - begin
@@ -297,11 +250,11 @@ def speed(records: int = 1_500_000, d: int = 14) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["loss", "acs", "individual", "questions", "reuse", "speed"])
+    parser.add_argument("what", choices=["loss", "acs", "individual", "reuse", "speed"])
     parser.add_argument("--shared", type=Path, default=Path(__file__).resolve().parents[2] / "shared", help="folder with data/")
     given = parser.parse_args()
     run = globals()[given.what]
-    run(given.shared) if given.what in ("acs", "questions") else run()
+    run(given.shared) if given.what == "acs" else run()
 
 
 if __name__ == "__main__":

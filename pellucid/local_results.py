@@ -59,7 +59,7 @@ class LocalExplanation(Explanation):
 
     `excess` is how far noise is expected to lift the loss above the smallest one, and `gain` what the explanation takes off the
     loss of saying nothing, as the noisy numbers have it; both are in scaled units. `centred` says that outputs were counted from
-    that of the record itself; `steps` how many noisy slopes were followed.
+    that of the record itself; `steps` how many noisy slopes were followed; `radius` how long φ may be.
     """
 
     kind: ClassVar[str] = "local linear"
@@ -81,6 +81,8 @@ class LocalExplanation(Explanation):
     neighbourhood: str = ""
     centred: bool = False
     steps: int = 0
+    label: str = ""
+    radius: float | None = None
     shape: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -145,12 +147,9 @@ class LocalExplanation(Explanation):
 
     def certified(self, certificate: Certificate) -> LocalExplanation:
         """With its certificate; a single release, outside a stream, cost what the certificate says."""
-        cost = {"epsilon": certificate.epsilon, "rho": certificate.rho or 0.0} if self._alone else {}
-        return replace(self, certificate=certificate, **cost)
-
-    @property
-    def _alone(self) -> bool:
-        return self.source == "data" and self.number is None
+        if self.source != "data" or self.number is not None:
+            return replace(self, certificate=certificate)
+        return replace(self, certificate=certificate, epsilon=certificate.epsilon, rho=certificate.rho or 0.0)
 
     @property
     def values(self) -> np.ndarray:
@@ -225,13 +224,22 @@ class LocalExplanation(Explanation):
     @property
     def quality(self) -> str:
         """How good it is expected to be, in words."""
+        return "; ".join(filter(None, [self._how_good(), self._at_the_limit()]))
+
+    def _at_the_limit(self) -> str:
+        if self.radius is None or float(np.linalg.norm(self.phi)) < 0.999 * self.radius:
+            return ""
+        return f"it is as long as radius={self.radius:g} allows, so values may be too small; a larger radius would tell"
+
+    def _how_good(self) -> str:
         if self.source == "history":
             return "no bound is known on how far it is from the best explanation"
         if self.source == "data":
             return self._noise_words()
         if self.drift is None:
             return f"{self._noise_words()}; no bound is known on what the distance costs"
-        return f"{self._noise_words()}; the distance adds at most {self.drift:.3g} to the loss of scaled outputs (certified)"
+        added = f"the distance adds at most {self.drift:.3g} per record to the loss of scaled outputs (certified)"
+        return f"{self._noise_words()}; {added}"
 
     def _noise_words(self) -> str:
         if self.excess is None:
@@ -243,20 +251,23 @@ class LocalExplanation(Explanation):
             lost = f"{_percent(share)} of what the explanation explains"
         else:
             return "noise is expected to cost as much as the explanation explains, or more: read nothing into it"
-        # After steps the excess is read off the slope that is left, which projection and luck can make too small.
-        return (
-            f"noise is expected to cost {lost}" if self.std is not None else f"its last steps suggest a miss of {lost} (no bound)"
-        )
+        if self.std is not None:
+            return f"noise is expected to cost {lost}"
+        # After steps the excess is read off the slopes that are left and their noise.
+        return f"its last slopes leave room for a miss of about {lost} (a guide, no bound)"
 
     def __str__(self) -> str:
         count, half, shown = len(self.features), self.half_widths(0.95), self.order[:5]
         around = f", {self.neighbourhood}" if self.neighbourhood else ""
         errors = ["" if self.std is None else f" ± {half[i]:.2g}" for i in shown]
-        lines = [f"  {line}{error}" for line, error in zip(_aligned(self._pairs(shown)), errors)]
+        lines = [f"  {line}{error}".rstrip() for line, error in zip(_aligned(self._pairs(shown)), errors)]
         if count > 5:
             lines.append(f"  and {count - 5} smaller")
         numbered = "" if self.number is None else f"answer {self.number}, "
-        return "\n".join([f"local linear explanation of {self.output}{around}", numbered + self.origin, *lines, self.quality])
+        about = f" for {self.label}" if self.label else ""
+        return "\n".join(
+            [f"local linear explanation of {self.output}{about}{around}", numbered + self.origin, *lines, self.quality]
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Features and values, the largest by size first; error bars where they are known."""

@@ -200,6 +200,8 @@ class LocalLinear(Explainer):
             gain=made.gain,
             neighbourhood=f"weight {weight.text}, bandwidth {weight.bandwidth:g}",
             centred=self.centred,
+            radius=self.radius,
+            label=self.label,
             shape=self.shape,
         )
 
@@ -214,16 +216,22 @@ class LocalLinear(Explainer):
         if self.method != "one-shot":
             notes.append("answers by steps have no error bars; these are those of one-shot at the same price")
         if self.record is None:
-            price = float(self.settings(public).price)
-            notes.append(
-                f"per question: {self.questions} of them at {public.spend.currency} = {price:.4g}; near ones are free, and more "
-                "are answered without data when the slice is used up"
-            )
+            notes.append(self._price_note(public))
         if self.accounting == "individual" and isinstance(weight_of(self.weight, self.bandwidth), Stable):
             notes.append(
                 "far records keep their influence under this weight, so individual accounting gains little; use weight='gaussian'"
             )
         return Expected(design.labels, normal.inv_cdf(0.975) * std, gap, tuple(notes))
+
+    def _price_note(self, public: Public) -> str:
+        sign = "ρ" if public.spend.currency == "rho" else "ε"
+        price = f"{sign} = {float(self.settings(public).price):.4g} for each question, {self.questions} of them"
+        if self.accounting == "individual":
+            return (
+                price
+                + " for a record that is near all of them; others go on counting, and questions are always answered from data"
+            )
+        return price + "; those near an answered one are free, and when the slice is used up all are, without data"
 
     def _imagined(self, public: Public) -> Solution:
         """The answer for public records drawn from the schema, with the noise of one question."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -24,6 +24,9 @@ from .weights import Weight
 
 STARTS = 16
 """Earlier explanations offered as places to start from: the nearest ones."""
+
+FITTED = 100
+"""Earlier answers that are fitted together around a new record: the nearest ones."""
 
 
 @dataclass(frozen=True)
@@ -111,25 +114,28 @@ class LocalStream:
         self._lock, self._open = threading.RLock(), True
         self._catch_up()
 
-    def explain(self, record: Any) -> LocalExplanation:
+    def explain(self, record: Any, label: str = "") -> LocalExplanation:
         """Explain the model around one record, a dict of values by column name; columns left out count as missing.
 
-        In this order: an answer near enough is handed on, free; else the question is asked and paid for; else, when the slice is
-        used up, what was said before is fitted around the record, free.
+        `label` is a name by which you will know the answer again. In this order: an answer near enough is handed on, free; else
+        the question is asked and paid for; else, when the slice is used up, what was said before is fitted around the record,
+        free.
         """
+        if not isinstance(label, str):
+            raise PlanError(f"label={label!r}: give a short text by which you will know the answer again.")
         with self._lock:
             self._check_open()
             asked = self._design.asked(record)
             self._catch_up()
             near = self._known.nearest(asked, self.settings.within) if self.settings.within else None
             if near is not None:
-                return self._desk.free(self._handed_on(*near))
+                return self._desk.free(replace(self._handed_on(asked, *near), label=label))
             if self._desk.affordable():
-                kept = self._desk.keep(self._asked(asked))
+                kept = self._desk.keep(replace(self._asked(asked), label=label))
                 self._catch_up()
                 return kept
             if len(self._known):
-                return self._desk.free(self._fitted(asked))
+                return self._desk.free(replace(self._fitted(asked), label=label))
         raise PlanError(
             f"the stream cannot pay {float(self.settings.price):.6g} for a question and has answered nothing yet; open it with "
             "more, or raise the budget of the account."
@@ -179,7 +185,7 @@ class LocalStream:
         self.close()
 
     def __repr__(self) -> str:
-        return f"LocalStream({self.answered} answers from data, {self.spent} spent, {'open' if self._open else 'closed'})"
+        return f"LocalStream(answered from data: {self.answered}, spent: {self.spent}, {'open' if self._open else 'closed'})"
 
     def _check_open(self) -> None:
         if not self._open:
@@ -199,11 +205,17 @@ class LocalStream:
             method=self.settings.method,
             neighbourhood=f"weight {weight.text}, bandwidth {weight.bandwidth:g}",
             centred=centred,
+            radius=self.settings.radius,
             shape=self._shape,
             **more,
         )
 
-    def _handed_on(self, known: Answered, distance: float) -> LocalExplanation:
+    def _handed_on(self, asked: tuple[float, ...], known: Answered, distance: float) -> LocalExplanation:
+        moved = self._drift * distance if distance else 0.0
+        if self.settings.centred and distance:
+            # Labels move with the record's own output, each half as far; the slope of the loss in a label is part of the drift.
+            levels = self._design.outputs_at(np.array([asked, known.asked]))
+            moved += self._drift / (2 * self.settings.radius) * abs(float(levels[0] - levels[1]))
         return self._explanation(
             known.phi,
             known.std,
@@ -211,35 +223,36 @@ class LocalStream:
             excess=known.excess,
             gain=known.gain,
             distance=distance,
-            # The loss of labels around the record changes with the record in another way than the bound is proved for.
-            drift=None if self.settings.centred and distance else 2 * self._drift * distance if distance else 0.0,
+            drift=2 * moved,
             leans_on=(known.number,),
         )
 
     def _asked(self, asked: tuple[float, ...]) -> LocalExplanation:
         settings = self.settings
-        starts = self._known.near(asked, STARTS) if settings.method in ("adaptive", "enhanced") else []
-        made = explain(
-            settings.method,
-            self._desk.door(asked),
-            settings.price,
-            steps=settings.steps,
-            candidates=[np.array(one.phi) for one in starts],
-        )
-        leans = () if made.started_from is None else (starts[made.started_from].number,)
+        starts = self._starts(asked) if settings.method in ("adaptive", "enhanced") and len(self._known) else []
+        candidates = [phi for phi, _ in starts]
+        made = explain(settings.method, self._desk.door(asked), settings.price, steps=settings.steps, candidates=candidates)
+        leans = () if made.started_from is None else starts[made.started_from][1]
         return self._explanation(made.phi, made.std, excess=made.excess, gain=made.gain, leans_on=leans, steps=made.steps)
 
-    def _fitted(self, asked: tuple[float, ...]) -> LocalExplanation:
-        known = self._known.near(asked, len(self._known))
+    def _starts(self, asked: tuple[float, ...]) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+        """Places to start from, with the answers each leans on: what a free answer would say, and the nearest answers."""
+        near = [(np.array(one.phi), (one.number,)) for one in self._known.near(asked, STARTS)]
+        return [self._fit(asked), *near]
+
+    def _fit(self, asked: tuple[float, ...]) -> tuple[np.ndarray, tuple[int, ...]]:
+        known = self._known.near(asked, FITTED)
         records = np.array([one.asked for one in known])
-        # The paper's labels φ_j·z_j are worse than saying nothing; the model's own outputs there are public and good.
         labels = self._design.outputs_at(records)
         if self.settings.centred:
             labels = (labels - self._design.level(asked)) / 2
-        phi = non_interactive(
-            asked, records, np.array([one.phi for one in known]), self.settings.weight, self.settings.radius, labels
-        )
-        return self._explanation(phi, source="history", leans_on=tuple(one.number for one in known))
+        said = np.array([one.phi for one in known])
+        phi = non_interactive(asked, records, said, self.settings.weight, self.settings.radius, labels)
+        return phi, tuple(one.number for one in known)
+
+    def _fitted(self, asked: tuple[float, ...]) -> LocalExplanation:
+        phi, leans = self._fit(asked)
+        return self._explanation(phi, source="history", leans_on=leans)
 
 
 def compared(

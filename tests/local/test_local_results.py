@@ -205,7 +205,7 @@ def test_a_paid_answer_in_words(proved):
 def test_a_handed_on_answer_in_words():
     text = str(handed_on())
     assert "handed on from answer 3 at distance 0.07, free" in text and "computed" not in text
-    assert "0.4 % of what the explanation explains" in text and "at most 0.035 to the loss" in text and "certified" in text
+    assert "0.4 % of what the explanation explains" in text and "at most 0.035 per record" in text and "certified" in text
     far = handed_on(drift=math.inf)
     assert far.drift is None and "certified" not in str(far) and "no bound is known on what the distance costs" in str(far)
 

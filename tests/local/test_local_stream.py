@@ -237,7 +237,11 @@ def test_without_noise_every_method_finds_the_best_explanation(method, relation,
     with session.open(explainer, share=1) as local:
         answer = local.explain(person())
         found = local.distance_to_optimum(person(), answer, not_private=True)
-    assert found.relative < (1e-3 if method in ("one-shot", "descent") else 0.01) and found.status == "not private" and found.excess >= 0
+    assert (
+        found.relative < (1e-3 if method in ("one-shot", "descent") else 0.01)
+        and found.status == "not private"
+        and found.excess >= 0
+    )
     assert not session._account().bounded and answer.certificate.status == "not private"
 
 
@@ -282,6 +286,24 @@ def test_centred_values_are_slopes(schema, people, silent):
     assert abs(found[False] - [0.4, 0.2]).max() > 0.05
 
 
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("radius", [1.0, 2.0])
+@pytest.mark.parametrize("weight, bandwidth", [("stable", 1.0), ("gaussian", 0.7)])
+def test_what_the_distance_costs_is_bounded(centred, radius, weight, bandwidth, model, people, schema, silent):
+    """Handed on without noise, from near and from far: the loss for the new record is never further up than was said."""
+    explainer = pel.LocalLinear(
+        model, questions=1, within=10.0, weight=weight, bandwidth=bandwidth, radius=radius, centred=centred
+    )
+    with session_of(people, schema, relation="replace").open(explainer, epsilon=3.0) as local:
+        first = local.explain(person(30))
+        own = local.distance_to_optimum(person(30), first, not_private=True).excess
+        for other in (person(30), person(31), person(45, bmi=40.0), person(88, sex="M", smoker=True)):
+            reused = local.explain(other, label="case 12")
+            found = local.distance_to_optimum(other, reused, not_private=True)
+            assert reused.source == "reused" and found.excess <= reused.drift + own + 1e-9
+    assert "for case 12" in str(reused) and reused.drift > 0.1
+
+
 def test_one_question_by_release_is_the_same_as_in_a_stream(model, people, schema, silent):
     session = session_of(people, schema)
     one = session.release(pel.LocalLinear(model, person()), epsilon=1.0)
@@ -303,7 +325,7 @@ def test_open_and_release_are_for_different_things(model, session):
 def test_what_can_be_expected_is_told_before_anything_is_paid(model, session):
     preview = session.preview(pel.LocalLinear(model, questions=10), epsilon=1.0)
     dearer = session.preview(pel.LocalLinear(model, questions=1), epsilon=1.0)
-    assert preview.largest_error > dearer.largest_error > 0 and "10 of them" in str(preview)
+    assert preview.largest_error > dearer.largest_error > 0 and "for each question, 10 of them" in str(preview)
     assert "gains little" in str(session.preview(pel.LocalLinear(model, accounting="individual"), epsilon=1.0))
     assert "no error bars" in str(session.preview(pel.LocalLinear(model, method="descent"), epsilon=1.0))
     assert float(session.spent) == 0
