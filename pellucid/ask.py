@@ -158,7 +158,7 @@ class Ask:
                     dict.fromkeys(
                         [c for p in parts for c in (p.bound.claim, *_claims_of(p))]
                         + (["joint-sum"] if len(parts) > 1 else [])
-                        + self._unit_claims()
+                        + unit_claims(self.public.unit)
                         + [mechanism.claim]
                     )
                 ),
@@ -176,10 +176,6 @@ class Ask:
             said.append(f"{type(over).__name__.lower()}: {' and '.join(filter(None, told))}")
         k = self.public.unit.rows_per_unit
         return f"{k} rows × ({'; '.join(said)})" if k > 1 else "; ".join(said)
-
-    def _unit_claims(self) -> list[str]:
-        unit = self.public.unit
-        return ["person-average"] if unit.column else ["group-rows"] if unit.max_rows > 1 else []
 
     def choose(self, stage: str, choice: Choice) -> list[Any]:
         """A private choice: positions of the chosen candidates, best first; for clusters a tuple of attributes for each."""
@@ -200,10 +196,15 @@ class Ask:
                 f"exponent {float(how.rate * one):.6g} per record",
                 bound.text,
                 False,
-                (bound.claim, *_claims_of(choice.of), score.claim, *self._unit_claims(), how.claim),
+                (bound.claim, *_claims_of(choice.of), score.claim, *unit_claims(self.public.unit), how.claim),
             )
         )
         return shielded(lambda: score.pick(self._engine.totals(choice.of), how))
+
+
+def unit_claims(unit: Unit) -> list[str]:
+    """The claim that several rows of one unit rest on."""
+    return ["person-average"] if unit.column else ["group-rows"] if unit.max_rows > 1 else []
 
 
 def _claims_of(part: Sum) -> tuple[str, ...]:

@@ -161,8 +161,9 @@ def total(certificates: Sequence[Certificate], same_people: bool = True) -> Tota
     listed = list(certificates)
     if not listed or not all(isinstance(c, Certificate) for c in listed):
         raise PlanError("total() takes a non-empty list of certificates, for example [e.certificate for e in explanations].")
-    # A release that was loaded or replayed twice is one release.
-    unique = list({(c.entry or id(c)): c for c in listed}.values())
+    # A release that was loaded or replayed twice is one release; so are the answers that one charge has paid for, and the
+    # worst of them says what they are together.
+    unique = list({(c.entry or id(c)): c for c in sorted(listed, key=lambda c: STATUS.index(c.status))}.values())
     relation = "replace" if any(c.relation == "replace" for c in unique) else "add-remove"
     groups: dict[str, list[Certificate]] = {}
     for certificate in unique:

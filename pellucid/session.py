@@ -24,7 +24,7 @@ from .explainers.base import Expected, Explainer, Stages
 from .explainers.local_linear import LocalLinear
 from .explanation import Explanation, from_json
 from .isolation import Outcomes
-from .ledger import Account, Entry, Ledger, budget_units, charge_units, from_units
+from .ledger import Account, Entry, Ledger, budget_units, charge_units, checked_text, from_units
 from .local.desk import LedgerDesk, Opened
 from .local.stream import LocalStream
 from .mechanisms import Spend, is_private
@@ -195,8 +195,13 @@ class Session:
             raise PlanError(f"error={error!r}: give a positive number in the units of the output.")
 
         def reached(amount: Fraction) -> bool:
-            return float(np.max(self._expected(explainer, Spend(self.budget.currency, amount)).error)) <= error
+            try:
+                return float(np.max(self._expected(explainer, Spend(self.budget.currency, amount)).error)) <= error
+            except PlanError:
+                return False
 
+        # Whatever is wrong with the request itself is said here; a price that is too small for it only means: not reached.
+        self._expected(explainer, Spend(self.budget.currency, Fraction(1000)))
         high = Fraction(1, 10**6)
         while not reached(high):
             high *= 2
@@ -279,6 +284,7 @@ class Session:
             raise PlanError(
                 "open() is for explainers that answer one question after another: pel.LocalLinear(model) without record=."
             )
+        checked_text("name", name)
         public, _ = self._plan(explainer, self._price(epsilon, rho, share))
         request = json.dumps({**json.loads(self._request(explainer, public)), "stream": name}, sort_keys=True, ensure_ascii=False)
         opened = Opened(self, explainer, public, self._key(request), request, by, purpose)

@@ -1,6 +1,7 @@
 """The session: pays first, refuses in time, replays for free, and certifies what really happened."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -329,6 +330,9 @@ def test_totals_over_accounts_and_relations(people, schema):
     assert pel.total([a, b]).epsilon == pytest.approx(3.0)
     assert pel.total([a, b], same_people=False).epsilon == pytest.approx(2.0)
     assert pel.total([a, a]).epsilon == pytest.approx(1.0), "the same release counts once"
+    # Answers that one charge has paid for share its entry; one without a guarantee spoils them all, in whatever order.
+    spoilt = replace(a, status="not private")
+    assert pel.total([a, spoilt]).status == pel.total([spoilt, a]).status == "not private"
     mixed = pel.total([a, certificate("c", "add-remove", 0.5)])
     assert mixed.relation == "replace" and mixed.epsilon == pytest.approx(2.0), "add-remove ε doubles under replacement"
     both = pel.total([a, certificate("d", "replace", 1.0, 1e-6)])

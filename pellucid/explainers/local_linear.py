@@ -134,6 +134,8 @@ class LocalLinear(Explainer):
     def design(self, schema: Schema) -> Design:
         """How records become coordinates."""
         found = Design(self.model, schema)
+        if not 1e-100 <= found.half_range <= 1e100:
+            raise PlanError(f"output={self.model.output}: the declared range is too narrow or too wide to scale outputs by.")
         if self.shape is not None and self.shape[0] * self.shape[1] != found.length:
             raise PlanError(
                 f"shape={self.shape}: the model's features have {found.length} coordinates; their product must be that."
@@ -180,7 +182,12 @@ class LocalLinear(Explainer):
         design, weight = self.design(public.schema), weight_of(self.weight, self.bandwidth)
         asked = self._asked(design)
         w = best_label_weight(weight, design.farthest, public.relation, self.radius)
-        return moments_of(design, asked, weight, w, design.level(asked) if self.centred else None)
+        return moments_of(design, asked, weight, w, self._level(design, asked))
+
+    def _level(self, design: Design, asked: tuple[float, ...]) -> float | None:
+        if not self.centred:
+            return None
+        return float(design.outputs_at(np.array([asked]))[0]) if self.record is None else design.level(dict(self.record))
 
     def run(self, ask: Ask) -> Explanation:
         asked = self._question(ask.public)
@@ -270,6 +277,7 @@ class LocalLinear(Explainer):
         listed = ["the record asked about is public to whoever asks, or its owner agrees: this guarantee is not about it"]
         if self.accounting == "individual":
             listed.append("the guarantee is that of the whole stream: it was charged at the opening, and no answer adds to it")
+            listed.append("table and model are the same whenever the stream is opened again: accounts are computed from them")
         return tuple(listed)
 
     def describe(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ Fraction(3, 2)
 from fractions import Fraction
 
 from .book import Ledger
-from .values import SCALE, Account, Entry, Reservation, VerifyResult, budget_units, charge_units, from_units
+from .values import SCALE, Account, Entry, Reservation, VerifyResult, budget_units, charge_units, checked_text, from_units
 
 __all__ = [
     "SCALE",
@@ -44,5 +44,6 @@ __all__ = [
     "VerifyResult",
     "budget_units",
     "charge_units",
+    "checked_text",
     "from_units",
 ]

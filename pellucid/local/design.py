@@ -28,7 +28,7 @@ from ..schema import Category, Relation, Schema
 from ..shapley.record import asked_record
 from .bound import Moments
 from .methods import NoisyMoments
-from .weights import FallingWeight, Weight
+from .weights import FallingWeight, Limits, Weight
 
 LABEL_WEIGHTS = tuple(2.0 ** (k / 4) for k in range(-12, 21))
 """Weights of the labels that are tried when noise is divided between the matrix and the vector."""
@@ -147,9 +147,11 @@ class Design:
                 columns[name] = np.rint(value) if feature.integer else value
         return self.outputs(Rows(self.schema, columns).predict(self.model))
 
-    def level(self, asked: Sequence[float]) -> float:
-        """The model's scaled output at a record in coordinates."""
-        return float(self.outputs_at(np.array([asked]))[0])
+    def level(self, record: Any) -> float:
+        """The model's scaled output for the record asked about, as the model sees it: with what is missing missing."""
+        positions = dict(asked_record(record, self.model, self.schema))
+        rows = Rows(self.schema, {name: np.array([positions[name]]) for name in self.features})
+        return float(self.outputs(rows.predict(self.model))[0])
 
     @property
     def half_range(self) -> float:
@@ -217,11 +219,19 @@ def slope_of(
 
 
 def moments_of(
-    design: Design, asked: Sequence[float], weight: Weight, label_weight: float = 1.0, level: float | None = None
+    design: Design,
+    asked: Sequence[float],
+    weight: Weight,
+    label_weight: float = 1.0,
+    level: float | None = None,
+    limits: Limits | None = None,
 ) -> Sum:
-    """The sum that a local explanation asks for: A and b of equation (1), before they are divided by the normaliser."""
+    """The sum that a local explanation asks for: A and b of equation (1), before they are divided by the normaliser.
+
+    `limits` are those of a question asked before, where it is counted again; else they are certified now.
+    """
     z = tuple(float(v) for v in asked)
-    limits = weight.limits(design.farthest_from(z), label_weight)
+    limits = weight.limits(design.farthest_from(z), label_weight) if limits is None else limits
     bound = Moments(design.length, limits.joint, limits.slope, limits.label)
     return Sum(LocalRows(design, z, weight, label_weight, level), bound, columns=design.features)
 
@@ -257,6 +267,7 @@ def best_label_weight(weight: Weight, farthest: float, relation: Relation = "add
 def normaliser(public: Public) -> Fraction:
     """The public number the loss is divided by: the number of records where it is public, else the public guess.
 
-    Explanations do not depend on it; losses are told in its units.
+    Losses are told in its units. One-shot explanations do not depend on it; steps are as long as it says, so with many times more
+    records than were guessed a descent goes wrong (an excess of 22 % at 200 times as many, 0.02 % at 20 times).
     """
     return Fraction(public.rows_or_default)

@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..accounting import Amount
-from ..ask import Charge, Public
+from ..ask import Charge, Public, unit_claims
+from ..errors import PlanError
 from ..explanation import from_json
 from ..ledger import Reservation, charge_units, from_units
 from ..local_results import LocalExplanation
 from ..mechanisms import Spend, is_private
+from ..query import Sum
 from .bound import Moments
-from .design import Design, best_label_weight, moments_of, normaliser
+from .design import Design, LocalRows, best_label_weight, moments_of, normaliser
 from .exact import ExactMoments, Neighbourhood, PassPerStep
 from .individual import IndividualDoor, IndividualMoments, Question, check_individual
 from .methods import Door
 from .reuse import Answered
 from .stream import Settings
+from .weights import Limits
 
 if TYPE_CHECKING:
     from ..explainers.base import Explainer
@@ -59,7 +62,8 @@ class LedgerDesk:
         self._records = normaliser(opened.public)
         self._label_weight = self._best_label_weight()
         self._seen, self._spent, self._counted = 0, 0, 0
-        self._asked: dict[int, tuple[float, ...]] = {}
+        self._asked: dict[int, dict[str, Any]] = {}
+        self._noise_was_private = is_private()
         self._paid: list[tuple[Reservation, Charge]] = []
         self._private = True
         self._answers: IndividualMoments | None = None
@@ -89,14 +93,16 @@ class LedgerDesk:
         self._answers = IndividualMoments(self._near, opened.public.spend.amount, self._records)
 
     def news(self) -> list[Answered]:
+        if is_private() != self._noise_was_private:
+            raise PlanError("the source of noise was exchanged; open the stream again, so that nothing leans on test noise.")
         found = []
         for entry, text in self._ledger.thread(self._account, self._opened.key, after=self._seen):
             self._seen = entry.seq
             self._spent += entry.amount
             if entry.kind == "reserve":
-                asked = json.loads(entry.request).get("asked")
-                if asked is not None:
-                    self._asked[entry.seq] = tuple(asked)
+                body = json.loads(entry.request)
+                if "asked" in body:
+                    self._asked[entry.seq] = body
             elif entry.kind == "commit" and text is not None and entry.refers_to in self._asked:
                 told = from_json(text)
                 assert isinstance(told, LocalExplanation) and told.certificate is not None
@@ -119,13 +125,16 @@ class LedgerDesk:
     def remaining(self) -> Amount:
         return Amount.of(self._session.budget, from_units(0 if self._settings.individual else self._left()))
 
-    def door(self, asked: tuple[float, ...]) -> Door:
+    def door(self, asked: tuple[float, ...], level: float | None) -> Door:
         settings, session = self._settings, self._session
         self._paid, self._private = [], session._noise_is_private()
-        question = self._question(asked)
+        question = self._question(asked, level)
+        about: dict[str, Any] = {"asked": list(asked), "level": level}
+        if self._answers is not None:
+            about |= _counted_with(question.asked)
 
         def pay(charge: Charge) -> None:
-            self._pay(charge, asked)
+            self._pay(replace(charge, claims=(*charge.claims, *unit_claims(session.unit))), about)
 
         if self._answers is not None:
             return IndividualDoor(self._answers, question.asked, pay, settings.radius)
@@ -133,26 +142,23 @@ class LedgerDesk:
         if settings.method != "one-shot" and STEPS_PER_PRODUCT * settings.steps < self._design.length:
             return PassPerStep(
                 self._near.totals, self._design, asked, settings.weight, self._records, session.neighbors, pay, settings.radius,
-                rows_per_unit, self._level(asked),
+                rows_per_unit, level,
             )  # fmt: skip
         return ExactMoments(
             self._near.totals, question.asked, self._records, session.neighbors, pay, settings.radius, rows_per_unit,
             session.budget.currency,
         )  # fmt: skip
 
-    def _level(self, asked: tuple[float, ...]) -> float | None:
-        return self._design.level(asked) if self._settings.centred else None
-
-    def _question(self, asked: tuple[float, ...]) -> Question:
-        made = moments_of(self._design, asked, self._settings.weight, self._label_weight, self._level(asked))
+    def _question(self, asked: tuple[float, ...], level: float | None) -> Question:
+        made = moments_of(self._design, asked, self._settings.weight, self._label_weight, level)
         return Question(made, self._settings.price)
 
-    def _pay(self, charge: Charge, asked: tuple[float, ...]) -> None:
+    def _pay(self, charge: Charge, about: dict[str, Any]) -> None:
         """Put the charge on disk; with the first of a question the record asked about."""
         opened = self._opened
         body: dict[str, Any] = {"explainer": "LocalLinear", "stream": opened.key[:16], "stage": charge.stage}
         if not self._paid:
-            body["asked"] = list(asked)
+            body |= about
         who = {"key": opened.key, "request": json.dumps(body), "by": opened.by, "purpose": opened.purpose}
         if self._answers is None:
             paid = self._ledger.reserve(self._account, charge_units(charge.amount), **who)
@@ -166,12 +172,19 @@ class LedgerDesk:
         answered: a question counts from the moment it is on disk, so two processes cannot use the same account twice."""
         earlier = []
         for entry, _ in self._ledger.thread(self._account, self._opened.key, after=self._counted):
-            asked = json.loads(entry.request).get("asked") if entry.kind == "reserve" and entry.seq < own.seq else None
-            if asked is not None:
-                earlier.append((entry.seq, self._question(tuple(asked))))
+            body = json.loads(entry.request) if entry.kind == "reserve" and entry.seq < own.seq else {}
+            if "asked" in body:
+                earlier.append((entry.seq, self._asked_before(body)))
         if earlier:
             answers.catch_up([question for _, question in earlier])
             self._counted = earlier[-1][0]
+
+    def _asked_before(self, body: dict[str, Any]) -> Question:
+        """A question as it was asked, with the limits it had then, whatever they would be now."""
+        made = moments_of(
+            self._design, body["asked"], self._settings.weight, body["label_weight"], body["level"], Limits(*body["limits"])
+        )
+        return Question(made, self._settings.price)
 
     def keep(self, found: LocalExplanation) -> LocalExplanation:
         first, charges = self._paid[0][0], [charge for _, charge in self._paid]
@@ -197,9 +210,9 @@ class LedgerDesk:
         )
         return found.certified(certificate)
 
-    def compare(self, asked: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def compare(self, asked: tuple[float, ...], level: float | None) -> tuple[np.ndarray, np.ndarray]:
         self._ledger.not_private(self._account, "an explanation was compared with the best one without noise")
-        question = moments_of(self._design, asked, self._settings.weight, 1.0, self._level(asked))
+        question = moments_of(self._design, asked, self._settings.weight, 1.0, level)
         bound = question.bound
         assert isinstance(bound, Moments)
         matrix, vector = bound.matrix(np.array([float(v) for v in self._near.totals(question)]))
@@ -210,9 +223,16 @@ class LedgerDesk:
         raise TypeError("a stream's desk stands next to records and is not saved; open the stream again")
 
 
-def _answered(asked: tuple[float, ...], number: int, told: LocalExplanation) -> Answered:
+def _answered(body: dict[str, Any], number: int, told: LocalExplanation) -> Answered:
     std = None if told.std is None else tuple(told.std.tolist())
-    return Answered(asked, tuple(told.phi.tolist()), number, std, told.excess, told.gain)
+    return Answered(tuple(body["asked"]), tuple(told.phi.tolist()), number, std, told.excess, told.gain, body["level"])
+
+
+def _counted_with(asked: Sum) -> dict[str, Any]:
+    """What a question's part of everybody's account depends on, beside the record asked about and the price."""
+    bound, local = asked.bound, asked.map
+    assert isinstance(bound, Moments) and isinstance(local, LocalRows)
+    return {"limits": [bound.joint, bound.slope, bound.label], "label_weight": local.label_weight}
 
 
 def _merged(charges: list[Charge]) -> list[Charge]:

@@ -226,7 +226,7 @@ class PassPerStep:
     def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisySlope:
         asked = self._slope(phi)
         mechanism = moments_mechanism(asked, self.relation, Spend("rho", rho), self.rows_per_unit)
-        self._pay(noise_charge(stage, asked.bound, self.relation, mechanism, rho, asked.bound.scale_text))
+        self._pay(noise_charge(stage, asked.bound, self.relation, mechanism, rho, asked.bound.scale_text, "local-gradient"))
         noisy = shielded(lambda: add_noise(self._read(asked), mechanism))
         unit = 2 * asked.bound.unit / float(self.records)  # type: ignore[attr-defined]
         return _noisy_slope(noisy, mechanism, unit, self._design)

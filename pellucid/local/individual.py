@@ -1,8 +1,8 @@
 """One account per record instead of one for the worst conceivable record. Add-remove only.
 
 A question's noise is fixed in advance, so what it costs a record is the squared length of what that record brings. A record far
-away from what is asked about brings little and pays little; when its account is exhausted it silently stops
-counting. Who still counts, and what anyone has paid, never leaves this module.
+away from what is asked about brings little and pays little; at the first question that it cannot pay it silently stops
+counting, for good. Who still counts, and what anyone has paid, never leaves this module.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class IndividualMoments:
     ):
         check_individual(relation, unit or Unit())
         self._neighbourhood, self._records = neighbourhood, Fraction(records)
-        self._filter = shielded(lambda: IndividualFilter(rho, neighbourhood.people))
+        self._filter = shielded(lambda: IndividualFilter(rho, neighbourhood.people, for_good=True))
 
     def catch_up(self, earlier: Sequence[Question]) -> None:
         """Charge everybody for questions that were asked elsewhere or before a restart, in order. Nothing is released."""

@@ -144,15 +144,17 @@ def one_shot(noisy: NoisyMoments, radius: float, cost: Fraction = Fraction(0)) -
     """Solve the noisy problem in the ball, with a curvature no smaller than noise alone would show.
 
     The eigenvalues of symmetric noise with variance κ·s² off the diagonal reach 2s·√(κd), and those of A below that say nothing:
-    they count as that. It takes a quarter off the loss for 50 features, where a ridge does nothing, as the ball does the same.
+    they count as that, or as the mean curvature where this is smaller. It takes a quarter off the excess loss for 50 features and
+    for 500 words, where a ridge does nothing, as the ball does the same.
 
     Error bars: to first order φ moves by (A + λ)⁻¹·(N_b − N_A·φ) when A and b have the noise N, along the sphere where the
     ball is what stops it; and the loss lies above its minimum by the square of that in A + λ.
     """
     kept = np.eye(len(noisy.vector)) if noisy.projector is None else noisy.projector
-    edge = 2 * noisy.matrix_std * math.sqrt(noisy.beside * float(np.trace(kept)))
     values, vectors = np.linalg.eigh(kept @ (noisy.matrix + noisy.matrix.T) @ kept / 2)
-    values = np.maximum(values, edge)
+    directions = float(np.trace(kept))
+    edge = 2 * noisy.matrix_std * math.sqrt(noisy.beside * directions)
+    values = np.maximum(values, min(edge, max(float(values.sum()) / directions, noisy.matrix_std)))
     matrix = (vectors * values) @ vectors.T
     phi, multiplier = smallest_in_ball(matrix, kept @ noisy.vector, radius)
     moves = (vectors / (values + multiplier)) @ vectors.T
@@ -208,7 +210,8 @@ def adaptive(
     needed = max(floor, first.length) * math.sqrt(math.log(max(steps, 3))) * steps
     # The choice of the start takes the place of one step, so that no question costs more than rho.
     worth = min(max(2, math.ceil(needed)), steps - (1 if candidates else 0)) - 1
-    more = max(worth, min(steps, FEWEST) - 1) if worth else 0
+    # Never so many that a step would cost less than the ledger can count.
+    more = min(max(worth, min(steps, FEWEST) - 1), math.floor(each * worth * GRAIN)) if worth else 0
     part = step_price(each * worth, more) if more else each
     walked = _Walk(door, phi, None, 1.0 if chosen is None else WARM_RATE)
     walked.take(first, more + 1)

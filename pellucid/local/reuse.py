@@ -22,7 +22,7 @@ from ..errors import PlanError
 class Answered:
     """One answer that was computed from data and paid for: the record in coordinates, the explanation, how good it is.
 
-    `number` is that of its entry in the ledger.
+    `number` is that of its entry in the ledger; `level` the model's output at the record, where labels are counted from it.
     """
 
     asked: tuple[float, ...]
@@ -31,6 +31,7 @@ class Answered:
     std: tuple[float, ...] | None = None
     excess: float | None = None
     gain: float | None = None
+    level: float | None = None
 
 
 def paper_distance(steps: int = 300) -> float:

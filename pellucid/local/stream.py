@@ -68,7 +68,7 @@ class Desk(Protocol):
     def affordable(self) -> bool:
         """Whether one more question can be paid for; from the ledger alone."""
 
-    def door(self, asked: tuple[float, ...]) -> Door:
+    def door(self, asked: tuple[float, ...], level: float | None) -> Door:
         """The way to the data for one question; what goes through it is charged."""
 
     def keep(self, found: LocalExplanation) -> LocalExplanation:
@@ -77,7 +77,7 @@ class Desk(Protocol):
     def free(self, found: LocalExplanation) -> LocalExplanation:
         """Certify an answer for which no data was read."""
 
-    def compare(self, asked: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def compare(self, asked: tuple[float, ...], level: float | None) -> tuple[np.ndarray, np.ndarray]:
         """A and b without noise. The account is marked as not private first."""
 
     def spent(self) -> Amount: ...
@@ -125,17 +125,17 @@ class LocalStream:
             raise PlanError(f"label={label!r}: give a short text by which you will know the answer again.")
         with self._lock:
             self._check_open()
-            asked = self._design.asked(record)
+            asked, level = self._placed(record)
             self._catch_up()
             near = self._known.nearest(asked, self.settings.within) if self.settings.within else None
             if near is not None:
-                return self._desk.free(replace(self._handed_on(asked, *near), label=label))
+                return self._desk.free(replace(self._handed_on(level, *near), label=label))
             if self._desk.affordable():
-                kept = self._desk.keep(replace(self._asked(asked), label=label))
+                kept = self._desk.keep(replace(self._asked(asked, level), label=label))
                 self._catch_up()
                 return kept
             if len(self._known):
-                return self._desk.free(replace(self._fitted(asked), label=label))
+                return self._desk.free(replace(self._fitted(asked, level), label=label))
         raise PlanError(
             f"the stream cannot pay {float(self.settings.price):.6g} for a question and has answered nothing yet; open it with "
             "more, or raise the budget of the account."
@@ -151,8 +151,13 @@ class LocalStream:
             )
         with self._lock:
             self._check_open()
-            asked = self._design.asked(record)
-            return compared(*self._desk.compare(asked), explanation.phi, self.settings.radius, self._design.projector)
+            return compared(
+                *self._desk.compare(*self._placed(record)), explanation.phi, self.settings.radius, self._design.projector
+            )
+
+    def _placed(self, record: Any) -> tuple[tuple[float, ...], float | None]:
+        """The record in coordinates, and the output that labels are counted from."""
+        return self._design.asked(record), self._design.level(record) if self.settings.centred else None
 
     def _catch_up(self) -> None:
         for one in self._desk.news():
@@ -210,12 +215,11 @@ class LocalStream:
             **more,
         )
 
-    def _handed_on(self, asked: tuple[float, ...], known: Answered, distance: float) -> LocalExplanation:
+    def _handed_on(self, level: float | None, known: Answered, distance: float) -> LocalExplanation:
         moved = self._drift * distance if distance else 0.0
-        if self.settings.centred and distance:
+        if level is not None and known.level is not None and level != known.level:
             # Labels move with the record's own output, each half as far; the slope of the loss in a label is part of the drift.
-            levels = self._design.outputs_at(np.array([asked, known.asked]))
-            moved += self._drift / (2 * self.settings.radius) * abs(float(levels[0] - levels[1]))
+            moved += self._drift / (2 * self.settings.radius) * abs(level - known.level)
         return self._explanation(
             known.phi,
             known.std,
@@ -227,31 +231,33 @@ class LocalStream:
             leans_on=(known.number,),
         )
 
-    def _asked(self, asked: tuple[float, ...]) -> LocalExplanation:
+    def _asked(self, asked: tuple[float, ...], level: float | None) -> LocalExplanation:
         settings = self.settings
-        starts = self._starts(asked) if settings.method in ("adaptive", "enhanced") and len(self._known) else []
+        starts = self._starts(asked, level) if settings.method in ("adaptive", "enhanced") and len(self._known) else []
         candidates = [phi for phi, _ in starts]
-        made = explain(settings.method, self._desk.door(asked), settings.price, steps=settings.steps, candidates=candidates)
+        made = explain(
+            settings.method, self._desk.door(asked, level), settings.price, steps=settings.steps, candidates=candidates
+        )
         leans = () if made.started_from is None else starts[made.started_from][1]
         return self._explanation(made.phi, made.std, excess=made.excess, gain=made.gain, leans_on=leans, steps=made.steps)
 
-    def _starts(self, asked: tuple[float, ...]) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+    def _starts(self, asked: tuple[float, ...], level: float | None) -> list[tuple[np.ndarray, tuple[int, ...]]]:
         """Places to start from, with the answers each leans on: what a free answer would say, and the nearest answers."""
         near = [(np.array(one.phi), (one.number,)) for one in self._known.near(asked, STARTS)]
-        return [self._fit(asked), *near]
+        return [self._fit(asked, level), *near]
 
-    def _fit(self, asked: tuple[float, ...]) -> tuple[np.ndarray, tuple[int, ...]]:
+    def _fit(self, asked: tuple[float, ...], level: float | None) -> tuple[np.ndarray, tuple[int, ...]]:
         known = self._known.near(asked, FITTED)
         records = np.array([one.asked for one in known])
         labels = self._design.outputs_at(records)
-        if self.settings.centred:
-            labels = (labels - self._design.level(asked)) / 2
+        if level is not None:
+            labels = (labels - level) / 2
         said = np.array([one.phi for one in known])
         phi = non_interactive(asked, records, said, self.settings.weight, self.settings.radius, labels)
         return phi, tuple(one.number for one in known)
 
-    def _fitted(self, asked: tuple[float, ...]) -> LocalExplanation:
-        phi, leans = self._fit(asked)
+    def _fitted(self, asked: tuple[float, ...], level: float | None) -> LocalExplanation:
+        phi, leans = self._fit(asked, level)
         return self._explanation(phi, source="history", leans_on=leans)
 
 

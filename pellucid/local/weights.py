@@ -25,6 +25,9 @@ ROOM = 1 + 2.0**-40
 TOLERANCE = 1e-7
 """How far a certified supremum may lie above a value that is reached, relative to it."""
 
+MOST_SPLITS = 20_000
+"""Pieces of the interval search for a formula, for the same reason."""
+
 MOST_PIECES = 1 << 16
 """Pieces of the search; a function that needs more keeps a looser bound, which is as valid."""
 
@@ -73,7 +76,7 @@ class Weight(ABC):
         """The function in words, for the certificate."""
 
     def describe(self) -> dict[str, Any]:
-        """The function as plain data, for requests and files."""
+        """The function as plain data, for requests and files: two that differ at all are told apart."""
         return {"weight": self.text, "bandwidth": self.bandwidth}
 
 
@@ -145,8 +148,9 @@ class Stable(FallingWeight):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.01 <= self.c <= 100:
+        if isinstance(self.c, bool) or not isinstance(self.c, int | float) or not 0.01 <= self.c <= 100:
             raise PlanError(f"c={self.c!r}: give a number from 0.01 to 100; the paper uses 1.")
+        object.__setattr__(self, "c", float(self.c))
 
     @property
     def near(self) -> float:
@@ -188,6 +192,9 @@ class Stable(FallingWeight):
     @property
     def text(self) -> str:
         return f"min(1, {self.c:g}/(2r(r+1)))"
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "c": self.c}
 
 
 @dataclass(frozen=True)
@@ -244,11 +251,13 @@ class FormulaWeight(Weight):
         _check_bandwidth(self.bandwidth)
         if not isinstance(self.formula, str) or not self.formula.strip():
             raise PlanError(f"weight={self.formula!r}: give a formula in r as text, for example 'exp(-r)'.")
+        # Whatever is wrong with a formula is said here, before anything is paid for.
+        _compiled(self.formula)
 
     def at(self, distance: np.ndarray) -> np.ndarray:
         r = np.asarray(distance, dtype=float) / self.bandwidth
         with np.errstate(all="ignore"):
-            values = np.broadcast_to(np.asarray(_compiled(self.formula)(r), dtype=float), r.shape)
+            values = np.broadcast_to(_compiled(self.formula)[1](r), r.shape)
         return np.maximum(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
 
     def constant(self, farthest: float) -> float:
@@ -257,6 +266,8 @@ class FormulaWeight(Weight):
     def limits(self, farthest: float, label_weight: float = 1.0) -> Limits:
         if self._supremum("-({f})", farthest) > 0:
             raise PlanError(f"weight {self.formula!r} is not certainly at least 0 at all distances up to {farthest:.4g}.")
+        if not 1e-6 <= self._supremum("({f})", farthest) <= 1e6:
+            raise PlanError(f"weight {self.formula!r}: give one whose largest value lies between 1e-6 and 1e6, best near 1.")
         w = repr(float(label_weight))
         return Limits(
             joint=math.sqrt(self._supremum("(({h}*r)**2)*(({h}*r)**2 + " + w + "**2)*({f})**2", farthest)) * ROOM,
@@ -266,7 +277,7 @@ class FormulaWeight(Weight):
 
     def _supremum(self, pattern: str, farthest: float) -> float:
         # The formula is one of r in bandwidths, so the distance is h·r and r ends at farthest/h.
-        query = pattern.replace("{h}", repr(float(self.bandwidth))).replace("{f}", self.formula)
+        query = pattern.replace("{h}", repr(float(self.bandwidth))).replace("{f}", _compiled(self.formula)[0])
         return _certified(query, float(farthest) / self.bandwidth, self.formula)
 
     @property
@@ -278,7 +289,8 @@ class FormulaWeight(Weight):
 def _certified(query: str, end: float, formula: str) -> float:
     from ..sensitivity import supremum
 
-    found = supremum(query, {"r": (0.0, math.nextafter(end, math.inf))}, tolerance=1e-6, seconds=5.0)
+    # Limited by work and not by time: the same formula has the same bound on every machine.
+    found = supremum(query, {"r": (0.0, math.nextafter(end, math.inf))}, tolerance=1e-6, seconds=3600.0, splits=MOST_SPLITS)
     if not math.isfinite(found.upper):
         raise PlanError(
             f"weight {formula!r}: no finite bound could be certified for distances up to {end:.4g} bandwidths; "
@@ -288,16 +300,20 @@ def _certified(query: str, end: float, formula: str) -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(formula: str) -> Callable[[np.ndarray], np.ndarray]:
+def _compiled(formula: str) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
+    """The formula as it was understood, and as a function of r."""
     from ..sensitivity import named_formula
     from ..sensitivity.expressions import compile_numpy
 
-    read = named_formula(formula)
+    try:
+        read = named_formula(formula)
+    except PlanError:
+        raise PlanError(f"weight {formula!r} is no formula in r; write for example 'exp(-r)' or '1/(1 + r**4)'.") from None
     names = sorted(str(symbol) for symbol in read.scalar.free_symbols)
-    if names not in ([], ["r"]):
-        raise PlanError(f"weight {formula!r}: a weight is a formula in r alone, this one has {', '.join(names)}.")
+    if names != ["r"]:
+        raise PlanError(f"weight {formula!r}: a weight is a formula in r alone, this one has {', '.join(names) or 'no r'}.")
     inner = compile_numpy([read.scalar], sorted(read.scalar.free_symbols, key=str))
-    return lambda r: inner(*([r] if names else []))[0]
+    return str(read.scalar), lambda r: inner(r)[0]
 
 
 NAMED: dict[str, type[FallingWeight]] = {"stable": Stable, "gaussian": Gaussian, "cut-off": CutOff}
@@ -309,8 +325,12 @@ def weight_of(weight: str | Weight, bandwidth: float = 1.0) -> Weight:
     >>> weight_of("gaussian", 0.5) == Gaussian(0.5)
     True
     """
-    if isinstance(weight, Weight):
+    # Only weights of this file: their suprema are certified, and a class from outside could say anything.
+    if type(weight) in (*NAMED.values(), FormulaWeight):
+        assert isinstance(weight, Weight)
         return weight
     if not isinstance(weight, str):
-        raise PlanError(f"weight={weight!r}: give {', '.join(map(repr, NAMED))}, a formula in r, or a weight.")
+        raise PlanError(
+            f"weight={weight!r}: give {', '.join(map(repr, NAMED))}, a formula in r as text, or one of these weights."
+        )
     return NAMED[weight](bandwidth) if weight in NAMED else FormulaWeight(weight, bandwidth)

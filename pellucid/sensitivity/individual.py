@@ -76,18 +76,22 @@ class IndividualFilter:
     `admit` is given the squared length of everybody's contribution (whole grid units) and the scale of the noise in the same
     units, both fixed before the noise is drawn; it returns who may contribute and charges them. The scales must not depend on
     data, other than through answers already released. Valid for add-remove only. Nothing of its state may be shown.
+
+    With `for_good`, a person who cannot afford a question is left out of all later ones too. Then a copy of the filter that
+    counts too much leaves people out earlier and never later, so that several copies of one filter may answer in turn.
     """
 
     UNITS = 1 << 50
     """The account of one person in whole units, so that charges add up without rounding."""
 
-    __slots__ = ("_budget", "_spent")
+    __slots__ = ("_budget", "_for_good", "_spent")
 
-    def __init__(self, rho: Fraction | float, people: int):
+    def __init__(self, rho: Fraction | float, people: int, for_good: bool = False):
         budget = Fraction(rho)
         if budget <= 0 or people < 0:
             raise PlanError(f"IndividualFilter(rho={rho!r}, people={people!r}): needs a positive ρ.")
         self._budget = budget
+        self._for_good = for_good
         self._spent = np.zeros(people, dtype=np.int64)
 
     @property
@@ -105,6 +109,8 @@ class IndividualFilter:
         price = self._price(squares, Fraction(scale))
         admitted = price <= self.UNITS - self._spent
         self._spent += np.where(admitted, price, 0)
+        if self._for_good:
+            self._spent[~admitted] = self.UNITS
         return admitted
 
     def _price(self, squares: np.ndarray, scale: Fraction) -> np.ndarray:

@@ -180,3 +180,13 @@ def test_limits_must_be_positive():
     for wrong in ((0, 1, 1, 1), (2000, 1, 1, 1), (2, 0, 1, 1), (2, 1, -1, 1), (2, 1, 1, math.nan)):
         with pytest.raises(PellucidError):
             Moments(*wrong)
+
+
+def test_rows_whose_slope_is_too_long_are_shrunk():
+    """Inside the joint limit and the label limit, and outside that of slopes: p + √(pq) = 1.4 against 1.1."""
+    bound = Moments(3, 1.0, 1.1, 1.2)
+    row = np.array([[np.sqrt(0.7), 0.0, 0.0, np.sqrt(0.7)]])
+    (z,) = bound.integers(row)
+    p, q = int((z[:-1] ** 2).sum()), int(z[-1]) ** 2
+    assert p * q <= (bound.slope_limit - p) ** 2 and p <= bound.slope_limit
+    assert p + np.sqrt(p * q) >= 0.99 * bound.slope_limit

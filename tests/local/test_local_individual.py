@@ -50,8 +50,8 @@ def clusters(size=400, seed=0):
 
 
 def by_hand(held, questions, rho):
-    """The totals of every question, with each record's account kept in fractions."""
-    spent = [Fraction(0)] * held.people
+    """The totals of every question, with each record's account kept in fractions; who cannot pay once is out for good."""
+    spent, out = [Fraction(0)] * held.people, set()
     answers, kept = [], []
     for question in questions:
         bound, scale = question.asked.bound, question.mechanism().scale
@@ -61,8 +61,10 @@ def by_hand(held, questions, rho):
             p, q = sum(int(v) ** 2 for v in one[:-1]), int(one[-1]) ** 2
             price = Fraction(p * (p + q)) / (2 * scale * scale)
             # The account of a record is counted in whole parts of 2^-50, rounded up.
-            inside.append(spent[i] + price <= rho * (1 - Fraction(1, 2**30)))
+            inside.append(i not in out and spent[i] + price <= rho * (1 - Fraction(1, 2**30)))
             spent[i] += price if inside[-1] else 0
+            if not inside[-1]:
+                out.add(i)
         assert max(spent) <= rho
         answers.append(bound.products(z[inside]))
         kept.append(sum(inside))

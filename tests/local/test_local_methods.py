@@ -240,6 +240,8 @@ def test_a_good_start_saves_most_of_the_price(design, hood, people):
     blank = adaptive(door_of(hood, design, radius=5.0), rho, 100, [], enhanced=True)
     assert near.cost < blank.cost / 2 and near.started_from == 0 and blank.started_from is None
     assert adaptive(door_of(hood, design), RHO, 100, [best]).cost <= RHO
+    # Where all steps are needed, the choice of the start takes the place of one.
+    assert adaptive(door_of(hood, design), RHO, 20, [-best]).cost <= RHO
 
 
 def test_one_shot_through_the_door_of_a_release(design, schema, people, silent):
@@ -297,11 +299,18 @@ def test_a_pass_per_step_is_the_same_descent(relation, radius, design, hood, mon
     asked = design.asked(RECORD)
     whole = door_of(hood, design, radius=radius, relation=relation)
     passes = PassPerStep(hood.totals, design, asked, Stable(), 3000, relation, paid.append, radius)
+    level = 0.4
+    centred = [
+        ExactMoments(hood.totals, moments_of(design, asked, Stable(), 1 / radius, level), 3000, relation, paid.append, radius),
+        PassPerStep(hood.totals, design, asked, Stable(), 3000, relation, paid.append, radius, level=level),
+    ]
     assert passes.std_for(RHO) == pytest.approx(whole.std_for(RHO), rel=1e-6) and passes.longest == whole.longest
     monkeypatch.setattr(source, "current", Silent())
     phi = np.linspace(-0.3, 0.5, design.length)
     one, other = (door.slope("slope 1", phi, 10**6 * RHO) for door in (passes, whole))
     assert one.values == pytest.approx(other.values, abs=2e-5) and one.std == pytest.approx(other.std, rel=1e-6)
+    apart = [door.slope("slope 1", phi, 10**6 * RHO).values for door in centred]
+    assert apart[0] == pytest.approx(apart[1], abs=2e-5) and np.abs(apart[0] - other.values).max() > 1e-3
     found, wanted = (descent(door, 10**6 * RHO, 40) for door in (passes, whole))
     assert found.phi == pytest.approx(wanted.phi, abs=1e-3) and paid[0].enforced
     starts = [phi, found.phi, np.zeros(design.length)]

@@ -12,11 +12,12 @@ from sources import Seeded, Silent
 import pellucid as pel
 from pellucid import PellucidError
 from pellucid.errors import BudgetExceeded, ReleaseFailed
-from pellucid.ledger import Ledger, from_units
+from pellucid.ledger import Ledger, Reservation, from_units
 from pellucid.local.design import Design
+from pellucid.local.exact import PassPerStep
 from pellucid.local.methods import METHODS, smallest_in_ball
 from pellucid.local.stream import Settings
-from pellucid.local.weights import Stable
+from pellucid.local.weights import Gaussian, Limits, Stable
 from pellucid.mechanisms import source
 
 BUDGET = pel.Budget(epsilon=4.0, delta=1e-6)
@@ -204,6 +205,79 @@ class TestIndividualAccounts(Individual):
         # In the process that lived on, records paid once more than needed, and never less.
         assert local.explain(person(30)).source == "data"
 
+    def test_an_interrupted_question_beside_a_second_process_does_no_harm(self, model, schema, path, monkeypatch):
+        """One process counts the interrupted question twice, the other once: the record loses no more than the guarantee."""
+        from pellucid.local import individual
+
+        lonely = pel.Schema({"x": pel.Number(0, 1), "y": pel.Number(0, 1)})
+        constant = pel.Model(lambda d: np.ones(len(d)), output=(0, 1), trained_on="other data")
+        explainer = pel.LocalLinear(constant, accounting="individual", questions=1, weight="gaussian", within=0.0)
+
+        def opened():
+            made = pel.Session({"x": [0.0], "y": [0.0]}, lonely, BUDGET, "add-remove", "one", ledger=path, expected_rows=1000)
+            return made.open(explainer, epsilon=1.0)
+
+        taken = []
+        original = individual.IndividualMoments._totals
+
+        def spy(self, question):
+            before = self._filter._spent.copy()
+            totals = original(self, question)
+            taken.append(int((self._filter._spent - before)[0]) if any(totals) else 0)
+            return totals
+
+        monkeypatch.setattr(individual.IndividualMoments, "_totals", spy)
+        one, two = opened(), opened()
+
+        def cost(x):
+            question = one._desk._question((x, 0.0), None)
+            (row,) = [question.asked.bound.integers(question.asked.map.of(np.zeros((1, 2)), np.ones(1)))]
+            return (
+                float(question.asked.bound.squared_lengths(row)[0])
+                / (2 * float(question.mechanism().scale) ** 2)
+                / float(one._desk._answers.rho)
+            )
+
+        grid = [(x / 1000, cost(x / 1000)) for x in range(5, 800, 5)]
+
+        def costing(part):
+            return {"x": min(grid, key=lambda found: abs(found[1] - part))[0], "y": 0.0}
+
+        with monkeypatch.context() as patch:
+            patch.setattr(individual, "add_noise", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+            with pytest.raises(KeyboardInterrupt):
+                one.explain({"x": 0.1, "y": 0.0})
+        taken.clear()
+        first = cost(0.1)
+        two.explain(costing(1 - 1.3 * first))
+        one.explain(costing(1 - 2.5 * first))
+        one.explain(costing(0.4 * first))
+        assert first > 0.01 and 0 < sum(taken) <= 1 << 50
+
+    @pytest.mark.parametrize("centred", [False, True])
+    def test_accounts_counted_again_are_the_same_to_the_last_unit(self, centred, model, people, schema, path):
+        explainer = pel.LocalLinear(model, **{**self.settings, "centred": centred, "radius": 2.0})
+        local = session_of(people, schema, path).open(explainer, epsilon=1.0)
+        for k in range(3):
+            local.explain(far(k))
+        again = session_of(people, schema, path).open(explainer, epsilon=1.0)
+        again._desk._count_others(again._desk._answers, Reservation(10**9, "ward", 0, ""))
+        ours, theirs = (one._desk._answers._filter._spent for one in (local, again))
+        assert np.array_equal(ours, theirs) and ours.max() > 0
+        assert local._desk._answers.rho == local._desk._opened.public.spend.amount
+
+    def test_limits_of_an_asked_question_stay_as_they_were(self, model, people, schema, path, monkeypatch):
+        """A release that certifies other limits counts earlier questions with theirs."""
+        explainer = pel.LocalLinear(model, **self.settings)
+        local = session_of(people, schema, path).open(explainer, epsilon=1.0)
+        local.explain(far(1))
+        spent = local._desk._answers._filter._spent.copy()
+        looser = Gaussian.limits
+        monkeypatch.setattr(Gaussian, "limits", lambda self, *a: Limits(*(3 * v for v in vars(looser(self, *a)).values())))
+        again = session_of(people, schema, path).open(explainer, epsilon=1.0)
+        again._desk._count_others(again._desk._answers, Reservation(10**9, "ward", 0, ""))
+        assert np.array_equal(again._desk._answers._filter._spent, spent)
+
     def test_it_is_refused_where_it_is_not_proved(self, explainer, people, schema):
         with pytest.raises(PellucidError, match="add-remove"):
             session_of(people, schema, relation="replace").open(explainer, epsilon=1.0)
@@ -301,6 +375,9 @@ def test_what_the_distance_costs_is_bounded(centred, radius, weight, bandwidth, 
             reused = local.explain(other, label="case 12")
             found = local.distance_to_optimum(other, reused, not_private=True)
             assert reused.source == "reused" and found.excess <= reused.drift + own + 1e-9
+            moved = abs(local._design.level(other) - local._design.level(person(30))) if centred else 0.0
+            slope = local.settings.weight.drift(local._design.farthest, radius)
+            assert reused.drift == pytest.approx(2 * slope * (reused.distance + moved / (2 * radius)))
     assert "for case 12" in str(reused) and reused.drift > 0.1
 
 
@@ -382,6 +459,12 @@ def test_a_reused_answer_takes_under_two_milliseconds(model, people, schema, pat
         ({"steps": 1}, "whole number"),
         ({"weight": "1/r"}, "certified"),
         ({"weight": "1 - r"}, "at least 0"),
+        ({"weight": "1) + (0"}, "formula"),
+        ({"weight": "1"}, "no formula in r"),
+        ({"weight": "r - r + 1"}, "no r"),
+        ({"weight": "x + 1"}, "in r alone"),
+        ({"weight": "1e300*exp(-r)"}, "between"),
+        ({"weight": "1e-300*exp(-r)"}, "between"),
         ({"weight": 3}, "formula"),
         ({"shape": (2, 2)}, "coordinates"),
         ({"shape": 4}, "rows, columns"),
@@ -482,10 +565,132 @@ def test_what_happens_is_decided_by_released_values_alone(method, accounting, re
     before = through(make_people(3000))
     asked = list(script.asked)
     script.rewind()
-    other = make_people(3000, seed=9)
+    # Under add-remove the number of records is a secret too.
+    other = make_people(1700 if relation == "add-remove" else 3000, seed=9)
     other[["age", "bmi"]] = [90, 60.0]
     after = through(other)
     assert before == after and script.asked == asked and script.turn == len(script.told)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("length_of_steps", [20, 2])
+def test_a_person_with_several_rows_gets_more_noise(relation, length_of_steps, model, people, schema):
+    """Three rows a person: three times the noise of every kind of answer. Two steps are so few that they take a pass each."""
+
+    def doors(method, unit):
+        explainer = pel.LocalLinear(model, method=method, steps=length_of_steps, questions=1)
+        local = session_of(people, schema, relation=relation, unit=unit).open(explainer, epsilon=1.0)
+        return local._desk.door(local._design.asked(person()), None), local
+
+    rho = Fraction(1, 100_000)
+    (one, _), (three, _) = (doors("one-shot", unit) for unit in (None, pel.Unit(max_rows=3)))
+    assert three.moments("moments", rho).matrix_std == pytest.approx(3 * one.moments("moments", rho).matrix_std, rel=1e-6)
+    (one, own), (three, other) = (doors("descent", unit) for unit in (None, pel.Unit(max_rows=3)))
+    assert isinstance(one, PassPerStep) == (length_of_steps == 2)
+    assert three.std_for(rho) == pytest.approx(3 * one.std_for(rho), rel=1e-3)
+    zero = np.zeros(one.length)
+    drawn = np.array([one.slope(f"slope {t}", zero, rho).values for t in range(120)])
+    assert drawn.std(axis=0).mean() == pytest.approx(one.std_for(rho), rel=0.3 if own._design.projector is not None else 0.15)
+    spans = []
+    for door, local in ((one, own), (three, other)):
+        door.start("start", [zero, zero + 0.1], rho)
+        spans.append(float(local._desk._paid[-1][1].sensitivity.split()[0]))
+    # The choice's span is twice as far as a slope moves: noise of std σ for ρ stands for a move of σ·√(2ρ).
+    assert spans[0] == pytest.approx(2 * one.std_for(rho) * (2 * rho) ** 0.5, rel=1e-2)
+    assert spans[1] == pytest.approx(3 * spans[0], rel=1e-2)
+    assert "group-rows" in other._desk._paid[-1][1].claims and "group-rows" not in own._desk._paid[-1][1].claims
+
+
+def test_people_with_an_id_are_averaged_in_streams_too(model, schema, silent):
+    people = make_people(600)
+    people["id"] = np.arange(600) // 3
+    session = session_of(people, schema, unit=pel.Unit("id", max_rows=3))
+    alone = session.release(pel.LocalLinear(model, person()), epsilon=1.0)
+    with session.open(pel.LocalLinear(model, questions=1), epsilon=1.0) as local:
+        asked = local.explain(person())
+    assert asked.phi == pytest.approx(alone.phi, abs=1e-9) and asked.gain == pytest.approx(alone.gain, rel=1e-6)
+    assert "person-average" in asked.certificate.charges[0]["claims"]
+
+
+def test_a_table_that_was_changed_is_noticed(model, people, schema, tmp_path):
+    file = tmp_path / "people.parquet"
+    people.to_parquet(file)
+    with session_of(file, schema).open(pel.LocalLinear(model), epsilon=1.0) as local:
+        local.explain(person(30))
+        make_people(2000, seed=3).to_parquet(file)
+        with pytest.raises(ReleaseFailed, match="changed"):
+            local.explain(person(60))
+
+
+def test_a_missing_number_is_missing_for_the_level_too(schema, people, silent):
+    """The model answers 0.9 where `lab` is missing; a constant model has no slopes, whatever it is counted from."""
+    model = pel.Model(
+        lambda d: np.where(np.isnan(d["lab"]), 0.9, 0.1), output=(0, 1), features=["age", "lab"], trained_on="other data"
+    )
+    unknown = people.assign(lab=np.nan)
+    explainer = pel.LocalLinear(model, centred=True, questions=2)
+    with session_of(unknown, schema).open(explainer, epsilon=1.0) as local:
+        assert np.abs(local.explain({"age": 40}).values).max() < 1e-3
+    alone = session_of(unknown, schema).release(pel.LocalLinear(model, {"age": 40}, centred=True), epsilon=1.0)
+    assert np.abs(alone.values).max() < 1e-3
+
+
+def test_the_source_of_noise_may_not_change_under_a_stream(model, session, monkeypatch):
+    local = session.open(pel.LocalLinear(model), epsilon=1.0)
+    local.explain(person())
+    monkeypatch.setattr(source, "current", Seeded(0))
+    with pytest.raises(PellucidError, match="source of noise"):
+        local.explain(person())
+
+
+def test_weights_from_outside_are_refused(model, session):
+    class Loud(Gaussian):
+        def at(self, distance):
+            return 1000 * super().at(distance)
+
+    with pytest.raises(PellucidError, match="one of these weights"):
+        session.open(pel.LocalLinear(model, weight=Loud()), epsilon=1.0)
+    close = pel.LocalLinear(model, weight=Stable(c=1.0)), pel.LocalLinear(model, weight=Stable(c=1.0000004))
+    assert close[0].describe() != close[1].describe()
+
+
+@pytest.mark.parametrize("weight", ["2 - r/10", "exp(-r)*(1+sin(4*r))"])
+def test_formulas_that_can_be_certified_work(weight, model, session):
+    with session.open(pel.LocalLinear(model, weight=weight, questions=1), epsilon=1.0) as local:
+        assert local.explain(person()).source == "data"
+
+
+@pytest.mark.parametrize("output", [(-1e308, 1e308), (0, 5e-324)])
+def test_ranges_that_cannot_be_scaled_are_refused_for_free(output, schema, people):
+    model = pel.Model(lambda d: np.zeros(len(d)), output=output, features=["age"], trained_on="other data")
+    session = session_of(people, schema)
+    with pytest.raises(PellucidError):
+        session.open(pel.LocalLinear(model), epsilon=1.0).explain({"age": 30})
+    assert float(session.spent) == 0
+
+
+@pytest.mark.parametrize("price", [2e-5, 1e-4, 1e-3])
+def test_small_prices_are_refused_before_the_first_step_or_not_at_all(price, model, people, schema):
+    session = session_of(people, schema)
+    for method in ("adaptive", "enhanced"):
+        try:
+            local = session.open(pel.LocalLinear(model, method=method, questions=1000, within=0.0), rho=price, name=method)
+        except PellucidError:
+            assert float(session.spent) == 0
+            continue
+        for k in range(4):
+            assert local.explain(far(k)).source == "data"
+
+
+@pytest.mark.parametrize("wrong", [{"name": 3}, {"name": "\ud800"}, {"by": 3}])
+def test_odd_names_are_refused(wrong, model, session):
+    with pytest.raises(PellucidError):
+        session.open(pel.LocalLinear(model), epsilon=1.0, **wrong).explain(person())
+    assert float(session.spent) == 0
+
+
+def test_the_price_of_an_error_is_found_for_steps_too(model, session):
+    assert float(session.cost_for(pel.LocalLinear(model, method="descent", questions=10_000), error=0.5)) > 0
 
 
 def test_a_ledger_that_was_tampered_with_is_noticed(model, people, schema, path):

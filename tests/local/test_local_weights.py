@@ -109,3 +109,16 @@ def test_drift_bounds_what_a_moved_record_changes(weight):
         worst = max(worst, abs(loss[1] - loss[0]) / 1e-4)
     assert 0.2 * bound <= worst <= bound
     assert CutOff().drift(1.0) == math.inf
+
+
+@pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("weight", [Stable(), Stable(0.4, 2.0), Gaussian(), Gaussian(0.5)])
+def test_drift_is_above_the_steepest_change_and_not_far_above(weight, radius):
+    """The loss of one record changes at most as fast as |α′|(Rr + 1)² + 2Rα(Rr + 1); the bound takes both at their largest."""
+    r = np.linspace(1e-4, 4.0, 400_001)
+    alpha = weight.at(r)
+    falls = np.abs(np.gradient(alpha, r)) * (radius * r + 1) ** 2
+    flat = 2 * radius * alpha * (radius * r + 1)
+    bound = weight.drift(4.0, radius)
+    assert (falls + flat).max() <= bound * (1 + 1e-3)
+    assert falls.max() + flat.max() >= bound * 0.98

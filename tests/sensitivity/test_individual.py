@@ -70,6 +70,41 @@ def test_nobody_ever_loses_more_than_the_limit(questions, tenth):
     assert all(s <= rho for s in spent)
 
 
+@given(st.lists(st.tuples(st.integers(0, 3000), st.booleans(), st.integers(0, 1)), min_size=1, max_size=12), st.booleans())
+def test_copies_that_count_too_much_do_no_harm(questions, both):
+    """Two copies answer in turn and count all questions, one of them some of these twice: nobody loses more than the limit.
+
+    Each question is (contribution, whether the first copy counts it twice, which copy answers it).
+    """
+    rho, scale = Fraction(1), 2000
+    copies = [IndividualFilter(rho, 1, for_good=True) for _ in range(2)]
+    lost = Fraction(0)
+    for length, twice, who in questions:
+        admitted = [bool(copy.admit(np.array([length**2]), scale)[0]) for copy in copies]
+        lost += exact_price(length**2, scale) if admitted[who] else 0
+        for copy in copies if both else copies[:1]:
+            if twice:
+                copy.admit(np.array([length**2]), scale)
+    assert lost <= rho
+
+
+def test_copies_that_skip_would_do_harm():
+    """Why they stop for good: a copy that skips a dear question has room for another that the first copy cannot have known."""
+    exact, wary = IndividualFilter(Fraction(1), 1), IndividualFilter(Fraction(1), 1)
+    price = {name: np.array([round(part * 2 * 2000**2)]) for name, part in (("a", 0.3), ("b", 0.69), ("c", 0.35))}
+    for _ in range(2):
+        wary.admit(price["a"], 2000)
+    exact.admit(price["a"], 2000)
+    lost = 0.3 + 0.69 * exact.admit(price["b"], 2000)[0]
+    wary.admit(price["b"], 2000)
+    lost += 0.35 * wary.admit(price["c"], 2000)[0]
+    assert lost > 1.3
+    stopped = IndividualFilter(Fraction(1), 1, for_good=True)
+    for name in ("a", "a", "b"):
+        stopped.admit(price[name], 2000)
+    assert not stopped.admit(price["c"], 2000)[0] and stopped.admit(np.array([0]), 2000)[0]
+
+
 def adaptive_divergence(guard, contributions, scales, alpha):
     """Rényi divergence of a two-question run in which the second question depends on the first answer's sign.
 
