@@ -38,6 +38,11 @@ def test_the_example_study_runs(tmp_path, monkeypatch, capsys):
     assert (folder / "results" / "report.html").exists()
 
 
+def test_the_counter_example_runs(capsys):
+    runpy.run_path(str(ROOT / "examples" / "counter.py"), run_name="__main__")
+    assert "handed on" in capsys.readouterr().out
+
+
 def test_no_data_and_no_machine_in_the_repository():
     for path in ROOT.rglob("*"):
         inside = path.relative_to(ROOT).parts

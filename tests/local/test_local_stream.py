@@ -573,12 +573,13 @@ def test_what_happens_is_decided_by_released_values_alone(method, accounting, re
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
-@pytest.mark.parametrize("length_of_steps", [20, 2])
-def test_a_person_with_several_rows_gets_more_noise(relation, length_of_steps, model, people, schema):
-    """Three rows a person: three times the noise of every kind of answer. Two steps are so few that they take a pass each."""
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_person_with_several_rows_gets_more_noise(relation, passes, model, people, schema, monkeypatch):
+    """Three rows a person: three times the noise of every kind of answer, with all products at once or a pass for each step."""
+    monkeypatch.setattr("pellucid.local.desk.COORDINATES_PER_STEP", 0.1 if passes else 100)
 
     def doors(method, unit):
-        explainer = pel.LocalLinear(model, method=method, steps=length_of_steps, questions=1)
+        explainer = pel.LocalLinear(model, method=method, steps=20, questions=1)
         local = session_of(people, schema, relation=relation, unit=unit).open(explainer, epsilon=1.0)
         return local._desk.door(local._design.asked(person()), None), local
 
@@ -586,7 +587,7 @@ def test_a_person_with_several_rows_gets_more_noise(relation, length_of_steps, m
     (one, _), (three, _) = (doors("one-shot", unit) for unit in (None, pel.Unit(max_rows=3)))
     assert three.moments("moments", rho).matrix_std == pytest.approx(3 * one.moments("moments", rho).matrix_std, rel=1e-6)
     (one, own), (three, other) = (doors("descent", unit) for unit in (None, pel.Unit(max_rows=3)))
-    assert isinstance(one, PassPerStep) == (length_of_steps == 2)
+    assert isinstance(one, PassPerStep) == passes
     assert three.std_for(rho) == pytest.approx(3 * one.std_for(rho), rel=1e-3)
     zero = np.zeros(one.length)
     drawn = np.array([one.slope(f"slope {t}", zero, rho).values for t in range(120)])
