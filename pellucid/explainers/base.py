@@ -90,24 +90,37 @@ class Explainer(ABC):
 
 
 @dataclass(frozen=True)
-class AlongFeatures(Explainer):
-    """Base of explainers of a model along one feature, or along several in one joint release."""
+class OfModel(Explainer):
+    """Base of explainers of one model."""
 
     model: Model
-    feature: str | Sequence[str]
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
             raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
+
+    @property
+    def models(self) -> tuple[BlackBox, ...]:
+        return (self.model,)
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        used = self.model.features or tuple(schema)
+        return tuple(name for name in schema if name in used)
+
+
+@dataclass(frozen=True)
+class AlongFeatures(OfModel):
+    """Base of explainers of a model along one feature, or along several in one joint release."""
+
+    feature: str | Sequence[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
 
     @property
     def features(self) -> tuple[str, ...]:
         return feature_list(self.feature)
-
-    @property
-    def models(self) -> tuple[BlackBox, ...]:
-        return (self.model,)
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         used = self.model.features or tuple(schema)

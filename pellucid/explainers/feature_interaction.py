@@ -17,13 +17,13 @@ from ..errors import PlanError
 from ..explanation import Explanation
 from ..grids import every_value, nearest, spread_points
 from ..interaction_results import OverallInteractions, PairInteractions, debiased, least_variance, shift_energy
-from ..model import BlackBox, Model
+from ..model import Model
 from ..query import Choice, Sum
 from ..rows import Rows
 from ..schema import Category, Feature, Number, Schema, did_you_mean
 from ..scores import QuantileScore
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, keep_whole_number
+from .base import Expected, Explainer, OfModel, Stages, keep_whole_number
 
 FINE = 24
 """Public cells of a number, from which the values it is rounded to are taken."""
@@ -225,7 +225,7 @@ def _pick(at: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class FeatureInteraction(Explainer):
+class FeatureInteraction(OfModel):
     """How strongly features interact in a model: Friedman's H-statistic, from 0 (effects add up) to 1 (nothing but interaction).
 
     With `feature="age"`: H of age with every other feature k, the part of their joint partial dependence that no sum of an
@@ -257,7 +257,6 @@ class FeatureInteraction(Explainer):
     ('b', 'c')
     """
 
-    model: Model
     feature: str | None = None
     points: int | None = None
 
@@ -268,15 +267,10 @@ class FeatureInteraction(Explainer):
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, Model):
-            raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
+        super().__post_init__()
         if self.feature is not None and not isinstance(self.feature, str):
             raise PlanError(f"feature={self.feature!r}: give one column name, or None for all features.")
         keep_whole_number(self, "points", 2, FINE)
-
-    @property
-    def models(self) -> tuple[BlackBox, ...]:
-        return (self.model,)
 
     @property
     def features(self) -> tuple[str, ...]:

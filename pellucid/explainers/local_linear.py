@@ -20,13 +20,13 @@ from ..local.stream import Settings
 from ..local.weights import Stable, Weight, weight_of
 from ..local_results import LocalExplanation
 from ..mechanisms import NoiseLaw
-from ..model import BlackBox, Model
+from ..model import Model
 from ..query import Sum
 from ..rows import Rows
 from ..schema import Schema
 from ..sensitivity import Flow
 from ..shapley.asked import kept_record, record_digest
-from .base import Expected, Explainer, Stages, keep_whole_number, whole_number
+from .base import Expected, Explainer, OfModel, Stages, keep_whole_number, whole_number
 from .shap_values import example_record
 
 ACCOUNTING = ("worst case", "individual")
@@ -35,7 +35,7 @@ PUBLIC_RECORDS = 2_000
 
 
 @dataclass(frozen=True)
-class LocalLinear(Explainer):
+class LocalLinear(OfModel):
     """A linear explanation of a model around one record, fitted to the private records near it.
 
     Each feature is scaled to [0, 1] by its declared bounds, and φ minimises Σ α(‖x − z‖)·(φ·(x − z) − f(x))² over ‖φ‖ ≤ `radius`,
@@ -70,7 +70,6 @@ class LocalLinear(Explainer):
     ('reused', 0.0)
     """
 
-    model: Model
     record: Any = field(default=None, repr=False)
     _: KW_ONLY
     method: str = "one-shot"
@@ -92,8 +91,7 @@ class LocalLinear(Explainer):
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, Model):
-            raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
+        super().__post_init__()
         if isinstance(self.weight, Weight) and self.bandwidth not in (1.0, self.weight.bandwidth):
             raise PlanError("bandwidth= belongs to a weight by name; this weight has its own.")
         keep_whole_number(self, "questions", 1, 1_000_000)
@@ -122,14 +120,6 @@ class LocalLinear(Explainer):
     @property
     def asks_one_by_one(self) -> bool:
         return self.record is None
-
-    @property
-    def models(self) -> tuple[BlackBox, ...]:
-        return (self.model,)
-
-    def columns(self, schema: Schema) -> tuple[str, ...]:
-        used = self.model.features or tuple(schema)
-        return tuple(name for name in schema if name in used)
 
     def design(self, schema: Schema) -> Design:
         """How records become coordinates."""

@@ -15,14 +15,14 @@ from ..bounds import UNITS, Box, Cells
 from ..errors import PlanError
 from ..explanation import Explanation
 from ..losses import Loss, LossName
-from ..model import BlackBox, Model
+from ..model import Model
 from ..query import Choice, Couples, Joint, Pairs, Sum
 from ..ranking_results import Importance
 from ..rows import Rows
 from ..schema import Category, Schema, did_you_mean
 from ..scores import QuantileScore
 from ..sensitivity import Flow
-from .base import Expected, Explainer, Stages, keep_whole_number
+from .base import Expected, Explainer, OfModel, Stages, keep_whole_number
 
 CAPS = 2.0 ** (-np.arange(160, -1, -1) / 4)
 """Candidate caps, as parts of the largest loss: down to a millionth of a declared range, squared."""
@@ -126,7 +126,7 @@ class Strangers:
 
 
 @dataclass(frozen=True)
-class PermutationImportance(Explainer):
+class PermutationImportance(OfModel):
     """How much a model's loss grows when a feature is shuffled among people: what it leans on to predict the target.
 
     Released: the mean loss as it is and with each feature shuffled, all by one draw of noise; importances are their
@@ -151,7 +151,6 @@ class PermutationImportance(Explainer):
     ('a', 'b')
     """
 
-    model: Model
     target: str
     loss: LossName = "squared"
     features: Sequence[str | Sequence[str]] | None = None
@@ -168,8 +167,7 @@ class PermutationImportance(Explainer):
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, Model):
-            raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
+        super().__post_init__()
         if self.features is not None:
             object.__setattr__(self, "features", _groups(self.features))
         keep_whole_number(self, "repeats", 1, 100)
@@ -181,10 +179,6 @@ class PermutationImportance(Explainer):
         top, cap = self._loss.top, self.cap if isinstance(self.cap, str | int | float | None) else "unknown"
         if not (cap is None or cap == "range" or (isinstance(cap, int | float) and not isinstance(cap, bool) and 0 < cap <= top)):
             raise PlanError(f"cap={cap!r}: give a number up to {top:g} (the largest {self.loss} loss), 'range', or leave it out.")
-
-    @property
-    def models(self) -> tuple[BlackBox, ...]:
-        return (self.model,)
 
     @property
     def _loss(self) -> Loss:

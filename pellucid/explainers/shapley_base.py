@@ -14,7 +14,6 @@ from ..ask import Answer, Public
 from ..bounds import Cells
 from ..errors import PlanError
 from ..mechanisms import Choosing, NoiseLaw
-from ..model import BlackBox, Model
 from ..query import Choice, Sum
 from ..rows import Rows
 from ..schema import Schema
@@ -26,7 +25,7 @@ from ..shapley.certainty import NoisyCount, picks_gap, values_gap
 from ..shapley.choose import NARROWEST, Chosen, Method, estimator_for
 from ..shapley.scores import ShapleyScore
 from ..shapley_results import ShapleyValues
-from .base import Explainer, keep_whole_number
+from .base import OfModel, keep_whole_number
 
 REFERENCES = (
     "S. M. Lundberg, S.-I. Lee, A unified approach to interpreting model predictions, NeurIPS 2017.",
@@ -63,10 +62,9 @@ class Few:
 
 
 @dataclass(frozen=True)
-class WithShapley(Explainer):
+class WithShapley(OfModel):
     """Base of explainers that compute Shapley vectors of a model."""
 
-    model: Model
     method: Method | None = field(default=None, kw_only=True)
     permutations: int | None = field(default=None, kw_only=True)
     samples: int | None = field(default=None, kw_only=True)
@@ -74,8 +72,7 @@ class WithShapley(Explainer):
     certified: Sequence[float] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, Model):
-            raise PlanError(f"{type(self.model).__name__} is not a model; wrap it: pel.Model(estimator, trained_on=…).")
+        super().__post_init__()
         keep_whole_number(self, "permutations", 2, 10_000)
         keep_whole_number(self, "samples", 2, 1_000_000)
         if self.seed is None:
@@ -85,14 +82,6 @@ class WithShapley(Explainer):
             raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
         if self.certified is not None:
             object.__setattr__(self, "certified", _two_ends(self.certified))
-
-    @property
-    def models(self) -> tuple[BlackBox, ...]:
-        return (self.model,)
-
-    def columns(self, schema: Schema) -> tuple[str, ...]:
-        used = self.model.features or tuple(schema)
-        return tuple(name for name in schema if name in used)
 
     def chosen(self, schema: Schema) -> Chosen:
         """The estimator, by public facts; kept, because planning, asking and previewing one release each need it."""
