@@ -152,7 +152,7 @@ def as_published(asked: list[Asked], epsilon: float, seed: int = 0) -> tuple[Run
     sigma = published.published_sigma(asked[0].records, STEPS, epsilon, DELTA)
     best: Run | None = None
     for eta in (0.1, 0.3, 1.0, 3.0):
-        run = Run(f"baseline: published noise for ε = {epsilon:g} a question, η = {eta:g}/√t")
+        run = Run(f"baseline: published noise for ε = {epsilon:g} a question (really less), η = {eta:g}/√t")
         for one in asked:
             step = published.dpgd_explain
             phi = step(np.zeros(len(one.z)), sigma, STEPS, one.truth.a, one.truth.b, lambda t, eta=eta: eta / math.sqrt(t), rng)
@@ -213,7 +213,7 @@ def draw(path: Path, runs: list[Run]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), constrained_layout=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5.2), layout="constrained")
     for run in runs:
         places = np.unique(np.geomspace(1, len(run.cost), 60).astype(int))
         (line,) = left.plot(places, [run.epsilon(n) for n in places], label=run.name)
@@ -221,7 +221,7 @@ def draw(path: Path, runs: list[Run]) -> None:
         right.hist(losses, bins=np.linspace(-5, 1, 49), histtype="step", density=True, color=line.get_color())
     left.set(xscale="log", yscale="log", xlabel="questions answered", ylabel=f"ε at δ = {DELTA:g}")
     right.set(xlabel="relative excess loss (log10)", ylabel="density")
-    left.legend(fontsize=7, frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
@@ -277,7 +277,7 @@ def main() -> None:
         run = individual(x, f, zs[: given.individual], 1.0, planned, 1.0)
         told = ", ".join(f"{np.median(run.excess[:n]):.4f}" for n in MARKS)
         print(f"  {run.name}: {told}", flush=True)
-        shown.append(run)
+    shown.append(run)
     if given.plot:
         draw(given.plot, shown)
 

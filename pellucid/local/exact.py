@@ -14,6 +14,7 @@ from ..bounds import Bound, _ceil_sqrt, shrink_into_ball
 from ..engine import Engine, shielded
 from ..errors import PlanError
 from ..mechanisms import Currency, Mechanism, Norms, Spend, add_noise, calibrate, calibrate_choice, choose
+from ..progress import track
 from ..query import Sum, relative_scales, sensitivity
 from ..schema import Relation
 from .bound import Moments
@@ -55,11 +56,9 @@ class Neighbourhood:
         if self._held is not None:
             yield from self._held
             return
-        read = (
-            (*self._design.read(batch), batch.parts)
-            for batch in self._engine._rows(self._design.features, self._engine.batch_rows)
-            if len(batch)
-        )
+        rows = self._engine._rows(self._design.features, self._engine.batch_rows)
+        shown = track(rows, -(-self.people // self._engine.batch_rows), "reading records")
+        read = ((*self._design.read(batch), batch.parts) for batch in shown if len(batch))
         if self.people * self._design.length > MOST_HELD:
             yield from read
         else:

@@ -114,12 +114,12 @@ class LocalStream:
         self._lock, self._open = threading.RLock(), True
         self._catch_up()
 
-    def explain(self, record: Any, label: str = "") -> LocalExplanation:
+    def explain(self, record: Any, label: str = "", *, pay: bool = True) -> LocalExplanation:
         """Explain the model around one record, a dict of values by column name; columns left out count as missing.
 
         `label` is a name by which you will know the answer again. In this order: an answer near enough is handed on, free; else
         the question is asked and paid for; else, when the slice is used up, what was said before is fitted around the record,
-        free.
+        free. With `pay=False` nothing is ever spent (the non-interactive phase of the paper).
         """
         if not isinstance(label, str):
             raise PlanError(f"label={label!r}: give a short text by which you will know the answer again.")
@@ -130,12 +130,14 @@ class LocalStream:
             near = self._known.nearest(asked, self.settings.within) if self.settings.within else None
             if near is not None:
                 return self._desk.free(replace(self._handed_on(level, *near), label=label))
-            if self._desk.affordable():
+            if pay and self._desk.affordable():
                 kept = self._desk.keep(replace(self._asked(asked, level), label=label))
                 self._catch_up()
                 return kept
             if len(self._known):
                 return self._desk.free(replace(self._fitted(asked, level), label=label))
+        if not pay:
+            raise PlanError("nothing was answered yet, so there is nothing to say for free; ask with pay=True first.")
         raise PlanError(
             f"the stream cannot pay {float(self.settings.price):.6g} for a question and has answered nothing yet; open it with "
             "more, or raise the budget of the account."

@@ -80,6 +80,18 @@ def test_the_slice_is_a_limit_and_what_is_left_stays(model, session):
         local.explain(person(30))
 
 
+def test_nothing_is_spent_where_that_was_said(model, session):
+    with session.open(pel.LocalLinear(model), epsilon=1.0) as local:
+        with pytest.raises(PellucidError, match="pay=True"):
+            local.explain(person(30), pay=False)
+        assert float(session.spent) == 0
+        first = local.explain(person(30))
+        spent = float(session.spent)
+        free = local.explain(far(1), pay=False)
+        assert free.source == "history" and free.leans_on == (first.number,) and float(session.spent) == spent
+        assert local.explain(person(31), pay=False).source == "reused" and local.explain(far(1)).source == "data"
+
+
 def test_reservations_are_made_step_by_step(model, session):
     with session.open(pel.LocalLinear(model, method="descent", steps=7, questions=2), epsilon=1.0) as local:
         answer = local.explain(person())
