@@ -62,19 +62,20 @@ class Certificate:
         spent = _amount_words(total["epsilon"], total["delta"], total["rho"])
         budget = f"ε = {total['budget_epsilon']:.6g}" + (f", δ = {total['delta']:g}" if total["rho"] is not None else "")
         unbounded = "" if total["bounded"] else "; NOT BOUNDED: something that is not private was released from this account"
+        entry = f"entry {self.entry[:16]}…" if self.entry else "no entry of its own"
         asked = "".join([f", by {self.by}" if self.by else "", f", for {self.purpose}" if self.purpose else ""])
         return [
             ("status", [self.status.upper() + ("" if self.private else ": this result carries no guarantee")]),
             ("guarantee of this release", self._guarantee()),
             ("spent on this account so far", [f"{spent} of {budget}{unbounded}"]),
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
-            ("charges", [_charge_words(c) for c in self.charges]),
+            ("charges", [_charge_words(c) for c in self.charges] or ["none: it was made of what had been released before"]),
             ("where the bounds come from", [f"{name}: {source}" for name, source in self.bounds.items()]),
             ("assumptions", list(self.assumptions) or ["none"]),
             (
                 "record",
                 [
-                    f"account {self.account!r}, ledger {self.ledger}, entry {self.entry[:16]}…, {self.day}{asked}",
+                    f"account {self.account!r}, ledger {self.ledger}, {entry}, {self.day}{asked}",
                     ", ".join(f"{name} {version}" for name, version in self.versions.items()),
                 ],
             ),

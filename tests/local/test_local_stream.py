@@ -55,6 +55,7 @@ def test_near_questions_are_free_and_the_last_ones_too(method, model, session):
         first, near = local.explain(person(30)), local.explain(person(33))
         assert (first.source, near.source) == ("data", "reused") and near.leans_on == (first.number,)
         assert np.array_equal(near.phi, first.phi) and near.certificate.epsilon == 0 and near.certificate.charges == ()
+        assert "made of what had been released before" in near.certificate.text and "no entry of its own" in near.certificate.html
         # 3 years are 0.04 of the range; from 33 to 40 is near, but from 30 to 40 is not: handed-on answers are not handed on.
         third = local.explain(person(40))
         assert third.source == "data"
