@@ -967,10 +967,15 @@ def test_everything_ends_with_the_run(way_out):
 @linux
 def test_an_interrupt_ends_everything():
     timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        list(Isolated(lambda d: time.sleep(1000), 1, Limits(workers=2)).over(blocks(4)))
-    timer.join()
+    # A shell that starts the tests in the background has them ignore interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            list(Isolated(lambda d: time.sleep(1000), 1, Limits(workers=2)).over(blocks(4)))
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert kept()
 
 
