@@ -108,6 +108,13 @@ def _revive(kind: str, value: Any) -> Any:
     return value
 
 
+def checked_level(level: float) -> float:
+    """The probability of an error bar, as a plain number."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+        raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
+    return float(level)
+
+
 def from_json(text: str) -> Explanation:
     """An explanation from the text of `to_json()`."""
     try:

@@ -13,8 +13,7 @@ import pandas as pd
 from . import local_plots
 from .certificate import Certificate
 from .errors import PlanError
-from .explanation import Explanation
-from .shapley_results import _checked
+from .explanation import Explanation, checked_level
 
 SOURCES = ("data", "reused", "history")
 
@@ -163,7 +162,7 @@ class LocalExplanation(Explanation):
 
     def half_widths(self, level: float = 0.95) -> np.ndarray:
         """Noise moves each value by less than this with probability `level`; NaN where that is not known."""
-        z = statistics.NormalDist().inv_cdf((1 + _checked(level)) / 2)
+        z = statistics.NormalDist().inv_cdf((1 + checked_level(level)) / 2)
         return np.full(len(self.phi), np.nan) if self.std is None else z * self.half_range * self.std
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

@@ -11,19 +11,13 @@ import pandas as pd
 
 from . import shapley_plots
 from .errors import PlanError
-from .explanation import Explanation
+from .explanation import Explanation, checked_level
 from .mechanisms import NoiseLaw
 from .ranking_results import OrderedFeatures
 from .results import AnyCurve
 from .shapley.certainty import NoisyCount, picks_gap, picks_right, values_gap, values_right
 
 DRAWS = 4_000
-
-
-def _checked(level: float) -> float:
-    if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
-        raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
-    return float(level)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,7 +78,7 @@ class ShapleyValues(OrderedFeatures):
 
     def spread(self, level: float = 0.95) -> float:
         """Signed values further apart than this are in the right order, all pairs at once, with probability `level`."""
-        _checked(level)
+        checked_level(level)
         if self.lost:
             return math.inf
         noise = self.law.draws(DRAWS)
@@ -96,7 +90,7 @@ class ShapleyValues(OrderedFeatures):
         return 0.0 if self.counted is None else self.counted.apart(noise[:, -1])
 
     def half_widths(self, level: float = 0.95) -> np.ndarray:
-        used, level = np.array(self.used), _checked(level)
+        used, level = np.array(self.used), checked_level(level)
         if self.lost:
             return np.where(used, 2 * (self.radius + self.centre), 0.0)
         if not self.noisy_count and self.base_law is None:
@@ -114,7 +108,7 @@ class ShapleyValues(OrderedFeatures):
         Noise changes two sizes by at most the sum of the sizes of their noise, so the two largest of these decide. The noise
         of a count scales all values alike; what it moves beyond that comes on top.
         """
-        _checked(level)
+        checked_level(level)
         if sum(self.used) < 1 or len(self.used) < 2:
             return 0.0
         if self.lost:
@@ -129,7 +123,7 @@ class ShapleyValues(OrderedFeatures):
         Computed from noisy values, so it says nothing that was not released: a value that is exactly 0 passes with
         probability 1 − `level` (with `together`, any such value at all does), and a small one may be missing.
         """
-        half = np.quantile(np.abs(self.errors()).max(axis=1), _checked(level)) if together else self.half_widths(level)
+        half = np.quantile(np.abs(self.errors()).max(axis=1), checked_level(level)) if together else self.half_widths(level)
         kept = np.abs(self.values) > half
         return {self.features[i]: float(self.values[i]) for i in self.order if kept[i] and self.used[i]}
 
@@ -249,7 +243,7 @@ class ShapleyRanking(Explanation):
     def tiers(self, level: float = 0.95) -> list[tuple[str, ...]]:
         """The ranking cut where released values leave no doubt: with probability `level` every name of a tier belongs before
         every name of the next. Without values nothing is cut: `.gap` and `.certainty` say what is known."""
-        _checked(level)
+        checked_level(level)
         if self.magnitudes is None:
             return [self.picked]
         values = self.magnitudes.values[self._places()]
@@ -264,7 +258,7 @@ class ShapleyRanking(Explanation):
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) of the released values, in the order of the ranking; empty where no values were released."""
-        _checked(level)
+        checked_level(level)
         if self.magnitudes is None:
             return np.empty(0), np.empty(0)
         lower, upper = self.magnitudes.interval(level)
@@ -309,15 +303,17 @@ class ShapleyImportance(OrderedFeatures):
 
     def certain_gap(self, level: float = 0.95) -> float:
         # The noise of the count scales all values alike and swaps none; a feature without a part has no noise of its own.
-        spread = self.law.spread(sum(self.used), _checked(level))
-        return spread if all(self.used) else max(spread, float(np.quantile(np.abs(self._own()).max(axis=1), _checked(level))))
+        spread = self.law.spread(sum(self.used), checked_level(level))
+        return (
+            spread if all(self.used) else max(spread, float(np.quantile(np.abs(self._own()).max(axis=1), checked_level(level))))
+        )
 
     def _own(self) -> np.ndarray:
         return self.law.draws(DRAWS)[:, : sum(self.used)]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): each value without noise, by the same estimator and cap, lies inside with probability `level`."""
-        used, level = np.array(self.used), _checked(level)
+        used, level = np.array(self.used), checked_level(level)
         if self.noisy_count and self.count < 1:
             half = np.where(used, 2 * self.cap, 0.0)
         elif self.noisy_count:
@@ -348,7 +344,7 @@ class ShapleyCurve(AnyCurve):
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): the mean of each cell without noise, by the same estimator and cap, inside with probability `level`."""
         pairs = self.sum_law.times(1 / self.sum_law.scale).pairs(DRAWS) if self.sum_law.scale else np.zeros((DRAWS, 2))
-        noisy = self.count_law.half_width(_checked(level))
+        noisy = self.count_law.half_width(checked_level(level))
         # The error of the count weighs as much as the true mean, which a noisy mean over few people says little about.
         weight = np.where(self.counts < 3 * noisy, self.cap, np.abs(self.y))
         errors = pairs[:, :1] * self.sum_law.scale - pairs[:, 1:] * self.count_law.scale * weight

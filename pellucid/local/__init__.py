@@ -6,5 +6,7 @@ design       records → coordinates in [0, 1] → rows
 exact        exact totals, next to the engine: what leaves has noise and was paid for
 methods      one-shot, descent, adaptive, enhanced, non-interactive: from noisy answers to an explanation
 reuse        what was answered before
+stream       question after question: hand on, ask and pay, or fit what is known; no rows in scope
 individual   one account per record
+desk         between a stream, the ledger and the records: pays, reads, certifies and remembers
 """
