@@ -193,7 +193,8 @@ class LocalExplanation(Explanation):
 
     def _sides(self, k: int) -> tuple[list[int], list[int]]:
         most = _whole("k", k)
-        return [i for i in self.order if self.phi[i] > 0][:most], [i for i in self.order if self.phi[i] < 0][:most]
+        values = self.values
+        return [i for i in self.order if values[i] > 0][:most], [i for i in self.order if values[i] < 0][:most]
 
     def words(self, k: int = 10) -> WordList:
         """At most k features that push the output up, and at most k that pull it down: the word list of a bag-of-words model."""

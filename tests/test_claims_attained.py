@@ -32,6 +32,7 @@ from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
 from pellucid.engine import Engine
 from pellucid.explainers.accumulated_effects import ClippedSteps
 from pellucid.local.bound import Moments
+from pellucid.local.weights import Stable
 from pellucid.mechanisms import (
     Norms,
     Spend,
@@ -590,6 +591,7 @@ SABOTAGE = {
     "local-moments": (test_local_bound.test_local_moments_is_attained, (), halve_norms(Moments)),
     "local-gradient": (test_local_bound.test_local_gradient_is_attained, (), test_local_bound.halve_slope),
     "local-start": (test_local_bound.test_local_start_is_attained, (), test_local_bound.halve_start),
+    "local-drift": (test_local_weights.test_local_drift_is_attained, (Stable(), 1.0), test_local_weights.halve_drift),
     "local-constant": (test_local_weights.test_local_constant_is_attained, (), test_local_weights.halve_constant),
     "individual-loss": (test_individual.test_individual_loss_is_attained, (), halve_loss),
     "individual-filter": (test_individual.test_individual_filter_is_attained, (), halve_price),

@@ -883,6 +883,25 @@ def test_a_block_is_taken_only_when_a_worker_is_free():
 
 
 @posix
+def test_two_workers_take_two_blocks_at_a_time():
+    """However slow the machine is: when block n is taken, all but one of the earlier ones have had their half second."""
+    taken = []
+
+    def source():
+        for block in blocks(6):
+            taken.append(time.monotonic())
+            yield block
+
+    def half_a_second(block):
+        time.sleep(0.5)
+        return 1
+
+    assert len(list(Isolated(half_a_second, 1, Limits(workers=2)).over(source()))) == 6
+    for n in range(2, 6):
+        assert taken[n] - taken[0] >= 0.5 * (n // 2) - 0.05
+
+
+@posix
 def test_a_slow_block_takes_nothing_from_the_others():
     function = misbehaving(["sleep"] * 2)
     start = time.monotonic()

@@ -156,9 +156,11 @@ class LocalLinear(OfModel):
         return "moments" if self.method == "one-shot" else "slopes"
 
     def plan(self, public: Public) -> Stages:
-        self.settings(public)
-        self.design(public.schema)
-        if self.record is not None:
+        made, design = self.settings(public), self.design(public.schema)
+        if self.record is None:
+            # No record is farther away than this: a weight that cannot be certified is refused before anything is charged.
+            made.weight.limits(math.ceil(64 * design.farthest) / 64)
+        else:
             self._question(public)
         return {self._stage(): Fraction(1)}
 

@@ -67,6 +67,7 @@ class Weight(ABC):
 
         Along the way the loss α(r)·(φ·u − f)² of a record changes at most as fast as |α′(r)|·(Rr + 1)² + 2R·α(r)·(Rr + 1). So an
         explanation that is best for one record loses at most 2K·δ for another at distance δ. Infinite where it is not known.
+        Claim: local-drift
         """
         return math.inf
 

@@ -299,6 +299,13 @@ class TestIndividualAccounts(Individual):
         with pytest.raises(PellucidError, match="delta > 0"):
             session_of(people, schema, budget=pel.Budget(epsilon=1.0)).open(explainer, epsilon=1.0)
 
+    @pytest.mark.parametrize("weight", ["1 - r", "1/r", "1e300*exp(-r)"])
+    def test_a_weight_that_cannot_be_certified_is_refused_before_the_opening_is_charged(self, weight, model, people, schema):
+        session = session_of(people, schema)
+        with pytest.raises(PellucidError, match="weight"):
+            session.open(pel.LocalLinear(model, **{**self.settings, "weight": weight}), epsilon=1.0)
+        assert float(session.spent) == 0
+
     def test_nothing_is_charged_when_it_is_refused(self, explainer, people, schema):
         session = session_of(people, schema, relation="replace")
         with pytest.raises(PellucidError):
