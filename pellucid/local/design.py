@@ -267,7 +267,7 @@ def best_label_weight(weight: Weight, farthest: float, relation: Relation = "add
 def normaliser(public: Public) -> Fraction:
     """The public number the loss is divided by: the number of records where it is public, else the public guess.
 
-    Losses are told in its units. One-shot explanations do not depend on it; steps are as long as it says, so with many times more
-    records than were guessed a descent goes wrong (an excess of 22 % at 200 times as many, 0.02 % at 20 times).
+    Losses are told in its units. One-shot explanations do not depend on it; steps are as long as it says, so with a hundred times
+    more records than were guessed a descent goes wrong.
     """
     return Fraction(public.rows_or_default)
