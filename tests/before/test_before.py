@@ -1,0 +1,93 @@
+"""Everything is as it was: numbers, charges, certificates, ledgers and saved explanations of the version before."""
+
+import gzip
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import recording
+
+import pellucid as pel
+
+HERE = Path(__file__).parent
+NUMBERS = json.loads(gzip.decompress((HERE / "numbers.json.gz").read_bytes()))
+SAVED = json.loads(gzip.decompress((HERE / "saved.json.gz").read_bytes()))
+MADE = dict(recording.cases())
+
+same_python = pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11),
+    reason="a function's fingerprint is made of bytecode, and the ledger was written by Python 3.11",
+)
+
+
+def differences(before, now, where="result"):
+    """Where two recordings differ; floats may differ in their last digits, which depend on the machine."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        lost = [f"{where}.{key}" for key in before.keys() ^ now.keys()]
+        return lost + [d for key in before.keys() & now.keys() for d in differences(before[key], now[key], f"{where}.{key}")]
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        return [d for i, pair in enumerate(zip(before, now)) for d in differences(*pair, f"{where}[{i}]")]
+    if isinstance(before, float) and isinstance(now, float):
+        both_nan = math.isnan(before) and math.isnan(now)
+        return [] if both_nan or math.isclose(before, now, rel_tol=1e-7, abs_tol=1e-9) else [f"{where}: {before} → {now}"]
+    return [] if before == now else [f"{where}: {before!r} → {now!r}"]
+
+
+def plain(value):
+    return json.loads(json.dumps(value))
+
+
+def test_nothing_recorded_is_left_out():
+    assert set(MADE) == set(NUMBERS)
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_draws_results_and_certificates_are_as_before(case):
+    assert not differences(NUMBERS[case], plain(MADE[case]()))[:5]
+
+
+def test_a_changed_number_is_noticed():
+    case = "Distribution 0 replace epsilon"
+    changed = plain(NUMBERS[case])
+    changed["content"]["counts"][0] += 0.001
+    changed["drawn"][0][1] += "0"
+    assert len(differences(NUMBERS[case], changed)) == 2
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return shutil.copy(HERE / "ledger.db", tmp_path / "ledger.db")
+
+
+@same_python
+@pytest.mark.parametrize("account", recording.ACCOUNTS)
+def test_a_ledger_of_the_version_before_answers_the_same_requests_for_free(ledger, account):
+    session = recording.session_on(ledger, account)
+    spent, entries = session.spent, len(session.history())
+    for name, explanation in recording.ask_all(session, records=False).items():
+        before = pel.from_json(SAVED[f"{account} {name}"])
+        assert type(explanation) is type(before) and explanation.content() == before.content(), name
+    assert session.spent == spent and len(session.history()) == entries
+
+
+@same_python
+def test_a_stream_of_the_version_before_goes_on_where_it_was(ledger):
+    session = recording.session_on(ledger, "ward-ρ")
+    spent = session.spent
+    answers, _ = recording.ask_stream(session)
+    assert session.spent == spent and all(answer.source == "reused" for answer in answers)
+
+
+def test_a_ledger_of_the_version_before_is_verified(ledger):
+    with pel.Ledger(ledger) as opened:
+        assert opened.verify().ok and len(opened.accounts()) == 2
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_saved_explanations_of_the_version_before_are_read(name):
+    explanation = pel.from_json(SAVED[name])
+    assert not differences(json.loads(SAVED[name]), json.loads(explanation.to_json()))
+    assert len(explanation.to_frame()) and explanation.certificate.status in ("proved", "conditional")
