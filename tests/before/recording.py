@@ -17,11 +17,11 @@ import pandas as pd
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from before_functions import larger_means, mean_age_by_sex, score
-from sources import Seeded
+from before_functions import larger_means, mean_age_by_sex, score  # noqa: E402
+from sources import Seeded  # noqa: E402
 
-import pellucid as pel
-from pellucid.mechanisms import source
+import pellucid as pel  # noqa: E402
+from pellucid.mechanisms import source  # noqa: E402
 
 FORGET = ("day", "versions", "entry", "ledger")
 """What a certificate says about the moment, not about the release."""

@@ -19,7 +19,7 @@ MADE = dict(recording.cases())
 
 same_python = pytest.mark.skipif(
     sys.version_info[:2] != (3, 11),
-    reason="a function's fingerprint is made of bytecode, and the ledger was written by Python 3.11",
+    reason="fingerprints of functions hold bytecode, here that of Python 3.11",
 )
 
 
