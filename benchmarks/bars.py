@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.progress import track
+from pellucid.engine.progress import track
 from pellucid.sensitivity.bars import APPENDIX, CONTROLS, MARGIN, MEASURES, NOTEBOOK, Look, Privacy, bars_study, gaussian_epsilon
 
 STRONG = 167.0

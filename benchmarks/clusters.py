@@ -217,8 +217,8 @@ def counts_of(data: str, clusters: int, shared: Path, cache: Path) -> tuple[list
 
 def joint(counts: list[np.ndarray], epsilon: str) -> Callable[[], Combination]:
     """The package's choice: one exact draw over all combinations."""
-    from pellucid.cluster_scores import CombinationScore
-    from pellucid.mechanisms.combination import draw_combination
+    from pellucid.explainers.clusters.scores import CombinationScore
+    from pellucid.mechanisms.assignment import draw_combination
 
     sizes = tuple(h.shape[1] for h in counts)
     score = CombinationScore(clusters=len(counts[0]), sizes=sizes, interest=1, sufficiency=1, diversity=1)

@@ -23,9 +23,9 @@ import pandas as pd
 from protocol import arguments
 from sklearn.cluster import KMeans
 
-from pellucid.cluster_scores import CombinationScore
-from pellucid.mechanisms.calibration import Spend
-from pellucid.mechanisms.combination import Tables, calibrate_combination, sampler
+from pellucid.explainers.clusters.scores import CombinationScore
+from pellucid.mechanisms.amounts import Spend
+from pellucid.mechanisms.assignment import Tables, calibrate_combination, sampler
 
 UNITS = 2**30
 DROP = ["readmitted", "encounter_id", "patient_nbr"]

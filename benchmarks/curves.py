@@ -24,9 +24,9 @@ from protocol import OUTPUT, KeptTotals, Task, arguments, has_data, lookup_sessi
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.ask import Ask
-from pellucid.grids import edge_candidates
 from pellucid.mechanisms import exact, source
+from pellucid.public.grids import edge_candidates
+from pellucid.release.door import Ask
 
 EPSILONS = (0.5, 1, 2, 5, 10)
 DELTA = 1e-6

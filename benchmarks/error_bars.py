@@ -23,13 +23,13 @@ from people import make_people, risk
 from sources import Seeded
 
 import pellucid as pel
-from pellucid import accumulate
-from pellucid.ask import Ask
-from pellucid.bounds import Cells
-from pellucid.explainers.accumulated_effects import ClippedSteps
-from pellucid.grids import edge_candidates
+from pellucid.explainers.curves import accumulate
+from pellucid.explainers.curves.accumulated_effects import ClippedSteps
 from pellucid.mechanisms import NoiseLaw, source
-from pellucid.query import Sum
+from pellucid.public.grids import edge_candidates
+from pellucid.query.bounds import Cells
+from pellucid.query.kinds import Sum
+from pellucid.release.door import Ask
 
 LOW, HIGH = 0.93, 0.97
 SCHEMA = {

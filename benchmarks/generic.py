@@ -31,10 +31,10 @@ from curves import EPSILONS, FEATURES, Comparison, row, show
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.ask import Ask
-from pellucid.blocks import BlockFunction
-from pellucid.grids import edge_candidates, spread_points
+from pellucid.explainers.blocks.functions import BlockFunction
 from pellucid.mechanisms import source
+from pellucid.public.grids import edge_candidates, spread_points
+from pellucid.release.door import Ask
 
 POINTS = INTERVALS = 20
 KINDS = {"PDP": "pdp_generic_mise", "ALE": "ale_generic_mise"}

@@ -26,11 +26,11 @@ from protocol import OUTPUT, Task, arguments, has_data, task  # isort: skip
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.ask import Ask
-from pellucid.blocks import BlockFunction
+from pellucid.explainers.blocks.functions import BlockFunction
 from pellucid.mechanisms import source
-from pellucid.query import Joint, Sum, parts_of
-from pellucid.rows import Rows
+from pellucid.public.rows import Rows
+from pellucid.query.kinds import Joint, Sum, parts_of
+from pellucid.release.door import Ask
 
 EPSILONS = (0.5, 1, 2, 5, 10)
 PUBLISHED = {"adult": "Adult Income", "bike": "Bike Sharing"}

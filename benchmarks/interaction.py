@@ -26,10 +26,11 @@ from protocol import OUTPUT, Task, arguments, has_data, task  # isort: skip
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.ask import Ask
-from pellucid.explainers.feature_interaction import FeatureInteraction, OnTables
+from pellucid.explainers.interaction.feature_interaction import FeatureInteraction, OnTables
 from pellucid.mechanisms import source
-from pellucid.rows import Rows
+from pellucid.public.rows import Rows
+from pellucid.query.bounds import Box
+from pellucid.release.door import Ask
 
 EPSILONS = (0.5, 1, 2, 5, 10)
 BLOCKS = (100, 300)
@@ -130,7 +131,7 @@ class KeptSums:
                     key = (asked.first.name, a, other.name, b)
                     if key not in self.points:
                         column = self.rows.predict(asked.model, {asked.first.name: a, other.name: b})
-                        single = pel.bounds.Box(1, query.bound.lo, query.bound.hi)
+                        single = Box(1, query.bound.lo, query.bound.hi)
                         self.points[key] = single.totals(column[:, None])[0]
                     total.append(self.points[key])
         return total

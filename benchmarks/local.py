@@ -24,16 +24,16 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import pellucid as pel
-from pellucid import query
 from pellucid.baselines import local as published
-from pellucid.local.bound import Moments
-from pellucid.local.design import LocalRows, best_label_weight, read_moments
-from pellucid.local.exact import ExactMoments, moments_mechanism
-from pellucid.local.individual import IndividualMoments, Question
-from pellucid.local.methods import explain, non_interactive, one_shot, smallest_in_ball
-from pellucid.local.weights import Gaussian, Stable
+from pellucid.explainers.local.bound import Moments
+from pellucid.explainers.local.design import LocalRows, best_label_weight, read_moments
+from pellucid.explainers.local.exact import ExactMoments, moments_mechanism
+from pellucid.explainers.local.individual import IndividualMoments, Question
+from pellucid.explainers.local.methods import explain, non_interactive, one_shot, smallest_in_ball
+from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
-from pellucid.schema import Relation
+from pellucid.public.schema import Relation
+from pellucid.query import kinds as query
 
 DELTA = 1e-6
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace")

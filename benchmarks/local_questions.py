@@ -22,13 +22,13 @@ import numpy as np
 from local import DELTA, Arrays, Exact, _acs_tables, question
 
 from pellucid.baselines import local as published
-from pellucid.local.design import best_label_weight
-from pellucid.local.exact import ExactMoments, moments_mechanism
-from pellucid.local.individual import IndividualMoments, Question
-from pellucid.local.methods import NoisyMoments, NoisySlope, explain, non_interactive, one_shot
-from pellucid.local.reuse import Answered, History, paper_distance
-from pellucid.local.stream import FITTED, STARTS
-from pellucid.local.weights import Gaussian, Stable
+from pellucid.explainers.local.design import best_label_weight
+from pellucid.explainers.local.exact import ExactMoments, moments_mechanism
+from pellucid.explainers.local.individual import IndividualMoments, Question
+from pellucid.explainers.local.methods import NoisyMoments, NoisySlope, explain, non_interactive, one_shot
+from pellucid.explainers.local.reuse import Answered, History, paper_distance
+from pellucid.explainers.local.stream import FITTED, STARTS
+from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, epsilon_of_rho, rho_of_epsilon_delta
 
 MARKS = (100, 500, 1500)

@@ -37,14 +37,14 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from pellucid.bounds import Ball
-from pellucid.local.design import best_label_weight, moments_of, read_moments, slope_of
-from pellucid.local.exact import ExactMoments, PassPerStep, moments_mechanism
-from pellucid.local.methods import NoisyMoments, NoisySlope, descent, one_shot, smallest_in_ball
-from pellucid.local.weights import FallingWeight, Gaussian, Stable, falling_supremum
+from pellucid.explainers.local.design import best_label_weight, moments_of, read_moments, slope_of
+from pellucid.explainers.local.exact import ExactMoments, PassPerStep, moments_mechanism
+from pellucid.explainers.local.methods import NoisyMoments, NoisySlope, descent, one_shot, smallest_in_ball
+from pellucid.explainers.local.weights import FallingWeight, Gaussian, Stable, falling_supremum
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
-from pellucid.query import Sum
-from pellucid.schema import Relation
+from pellucid.public.schema import Relation
+from pellucid.query.bounds import Ball
+from pellucid.query.kinds import Sum
 
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0, 10.0)

@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 import pellucid as pel
-from pellucid.explainers.accumulated_effects import ClippedSteps, Steps, StepSize
-from pellucid.query import Joint, Sum, parts_of
+from pellucid.explainers.curves.accumulated_effects import ClippedSteps, Steps, StepSize
+from pellucid.query.kinds import Joint, Sum, parts_of
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

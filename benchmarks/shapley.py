@@ -26,8 +26,8 @@ from shapley_speed import speed
 
 import pellucid as pel
 from pellucid.baselines.shapley import analytic_sigma, largest_output
-from pellucid.shapley.bound import ShapleyVectors
-from pellucid.shapley.radii import shapley_radii
+from pellucid.explainers.shapley.bound import ShapleyVectors
+from pellucid.explainers.shapley.radii import shapley_radii
 
 DELTA = 1e-5
 TABLE_7 = {"RF": (8.54, 293.92, 6.07, 2.0), "GB": (28.03, 1024.04, 17.68, 6.0), "MLP": (17.03, 10.02, 0.42, 4.0)}

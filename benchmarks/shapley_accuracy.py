@@ -13,9 +13,9 @@ import numpy as np
 from shapley_pairs import CLASSIFIED, KINDS, REGRESSED, SIZES, Pair, pair, vectors
 
 import pellucid as pel
+from pellucid.explainers.shapley.choose import Chosen
+from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import Choosing, NoiseLaw, Spend, calibrate_choice, choose, exact
-from pellucid.shapley.choose import Chosen
-from pellucid.shapley.scores import ShapleyScore
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 NODES = np.polynomial.legendre.leggauss(200)

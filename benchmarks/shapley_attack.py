@@ -36,11 +36,11 @@ from sklearn.linear_model import LogisticRegression
 
 import pellucid as pel
 from pellucid.baselines import shapley as published
+from pellucid.explainers.shapley.bound import ShapleyVectors
+from pellucid.explainers.shapley.choose import Chosen, estimator_for
+from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import Mechanism, Spend, add_noise, calibrate, rho_of_epsilon_delta
-from pellucid.rows import Rows
-from pellucid.shapley.bound import ShapleyVectors
-from pellucid.shapley.choose import Chosen, estimator_for
-from pellucid.shapley.scores import ShapleyScore
+from pellucid.public.rows import Rows
 
 D, N, COALITIONS, CLIP, DELTA, LEAN = 20, 100, 400, 3.0, 1e-5, 0.6
 EPSILONS = (0.1, 1.0, 10.0)

@@ -30,8 +30,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import pellucid as pel
-from pellucid.rows import Rows
-from pellucid.shapley.choose import Chosen, estimator_for
+from pellucid.explainers.shapley.choose import Chosen, estimator_for
+from pellucid.public.rows import Rows
 
 SEED = 20260415
 TRAINING, BACKGROUND, ASKED, RADIUS = 4000, 1000, 30, 3.0

@@ -14,9 +14,9 @@ from shapley_pairs import Pair, pair
 from sklearn.ensemble import RandomForestRegressor
 
 import pellucid as pel
-from pellucid.rows import Rows
-from pellucid.shapley import trees
-from pellucid.shapley.choose import estimator_for
+from pellucid.explainers.shapley import trees
+from pellucid.explainers.shapley.choose import estimator_for
+from pellucid.public.rows import Rows
 
 FOREST = {"trees": 100, "depth": 10, "features": 100, "background": 1000, "queries": 15}
 RUNS = 3

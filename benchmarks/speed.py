@@ -28,8 +28,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import pellucid as pel
-from pellucid import ask, session
 from pellucid.ledger import Ledger
+from pellucid.release import door as ask
+from pellucid.release import session
 
 POINTS = 20
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "sensitivity"))
 
 from suite import SUITE
 
-from pellucid.progress import track
+from pellucid.engine.progress import track
 from pellucid.sensitivity import partial, supremum
 from pellucid.sensitivity.expressions import formula
 

@@ -18,10 +18,8 @@ The map, in reading order:
     explainers    one file each; start with explainers/partial_dependence.py
 """
 
-from . import adapters, sensitivity
-from .accounting import Amount, Budget
-from .certificate import Certificate, Total, total
-from .clustering import Clustering
+from . import sensitivity
+from .engine.sandbox import Limits
 from .errors import (
     AccountMismatch,
     BudgetExceeded,
@@ -55,12 +53,15 @@ from .explainers import (
     ShapValues,
     Statistic,
 )
-from .explanation import Explanation, from_json, load
-from .isolation import Limits
+from .explainers.blocks import adapters
 from .ledger import Ledger
-from .model import Model, PrivateTraining
-from .schema import Boolean, Category, Number, Schema, Unit
-from .session import Preview, Session
+from .ledger.accounting import Amount, Budget
+from .public.clustering import Clustering
+from .public.model import Model, PrivateTraining
+from .public.schema import Boolean, Category, Number, Schema, Unit
+from .release.certificate import Certificate, Total, total
+from .release.explanation import Explanation, from_json, load
+from .release.session import Preview, Session
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,6 @@
 """`python -m pellucid` is the same as `pellucid`."""
 
-from .cli import main
+from .cli.commands import main
 
 if __name__ == "__main__":
     main()

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from pellucid.mechanisms.combination import draw_combination
+from pellucid.mechanisms.assignment import draw_combination
 
 
 class Seeded:

@@ -17,8 +17,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 import pellucid as pel
-from pellucid import adapters
 from pellucid.errors import PlanError
+from pellucid.explainers.blocks import adapters
 
 INPUTS = ["age", "sex", "bmi"]
 has_shap = pytest.mark.skipif(importlib.util.find_spec("shap") is None, reason="needs shap")

@@ -16,12 +16,13 @@ from checks import noise
 from sources import Silent
 
 import pellucid as pel
-from pellucid import engine as engine_module
-from pellucid.blocks import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes, digest_of
-from pellucid.bounds import UNITS, Box
-from pellucid.engine import Engine
-from pellucid.isolation import Limits, Outcomes
-from pellucid.query import Blocks, Sum
+from pellucid.engine import local as engine_module
+from pellucid.engine.local import Engine
+from pellucid.engine.sandbox import Limits, Outcomes
+from pellucid.explainers.blocks.functions import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes, digest_of
+from pellucid.query.bound import UNITS
+from pellucid.query.bounds import Box
+from pellucid.query.kinds import Blocks, Sum
 
 # Functions of this file are sent whole: otherwise every worker would import the tests, and with them the package.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -396,8 +397,8 @@ def test_shares_are_fractions_and_previews_touch_no_data():
 
 
 def _public():
-    from pellucid.ask import Public
     from pellucid.mechanisms import Spend
+    from pellucid.release.plan import Public
 
     return Public(SCHEMA, "replace", pel.Unit(), Spend("epsilon", Fraction(1)), 600)
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid import bounds
-from pellucid.ballots import Ballots
-from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
 from pellucid.errors import PlanError
+from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
+from pellucid.query import bounds
+from pellucid.query.bound import UNITS
+from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
 
 WILD = st.one_of(
     st.floats(-3, 3), st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e300, -1e300, float("inf"), float("-inf"), float("nan"), 1e-12])

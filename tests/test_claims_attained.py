@@ -24,20 +24,22 @@ from dp_accounting import pld
 from scipy import special, stats
 
 import pellucid as pel
-from pellucid import accumulate, certificate, query
-from pellucid import engine as engine_module
-from pellucid.ask import Ask, Public
-from pellucid.ballots import Ballots
-from pellucid.bounds import UNITS, Ball, Box, Cells, CrossCells, Gram
-from pellucid.engine import Engine
-from pellucid.explainers.accumulated_effects import ClippedSteps
-from pellucid.local.bound import Moments
-from pellucid.local.weights import Stable
+from pellucid.engine import local as engine_module
+from pellucid.engine.local import Engine
+from pellucid.explainers.blocks.ballots import Ballots
+from pellucid.explainers.curves import accumulate
+from pellucid.explainers.curves.accumulated_effects import ClippedSteps
+from pellucid.explainers.local.bound import Moments
+from pellucid.explainers.local.weights import Stable
+from pellucid.explainers.shapley import bound as shapley_bound
+from pellucid.explainers.shapley.bound import ShapleyVectors
+from pellucid.explainers.shapley.coalitions import Design
+from pellucid.explainers.shapley.radii import Radii
+from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import (
     Norms,
     Spend,
     calibrate_choice,
-    calibration,
     delta_of_rho,
     epsilon_of_rho,
     noise,
@@ -45,15 +47,17 @@ from pellucid.mechanisms import (
     source,
     to_replace,
 )
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
-from pellucid.scores import QuantileScore
+from pellucid.mechanisms import amounts as calibration
+from pellucid.query import kinds as query
+from pellucid.query.bound import UNITS
+from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
+from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.query.scores import QuantileScore
+from pellucid.release import certificate
+from pellucid.release.door import Ask
+from pellucid.release.plan import Public
 from pellucid.sensitivity import IndividualFilter, IndividualLoss, intervals
 from pellucid.sensitivity.tape import Tape
-from pellucid.shapley import bound as shapley_bound
-from pellucid.shapley.bound import ShapleyVectors
-from pellucid.shapley.coalitions import Design
-from pellucid.shapley.radii import Radii
-from pellucid.shapley.scores import ShapleyScore
 
 ONE = pel.Schema({"v": pel.Number(0, 1)})
 

@@ -12,7 +12,7 @@ import yaml
 from people import make_people
 
 import pellucid as pel
-from pellucid import cli
+from pellucid.cli import commands as cli
 
 MODELS = """
 import numpy as np
@@ -189,7 +189,7 @@ def test_an_unexpected_error_does_not_quote_data(study, monkeypatch, capsys):
     def broken(path):
         raise RuntimeError("cell 'Mrs Robinson'")
 
-    monkeypatch.setattr("pellucid.study.Study.load", broken)
+    monkeypatch.setattr("pellucid.cli.study.Study.load", broken)
     code, _, err = run(monkeypatch, capsys, "explain", study())
     assert code == 3 and "RuntimeError" in err and "Robinson" not in err
 
@@ -248,7 +248,7 @@ def test_the_demo(tmp_path, monkeypatch, capsys):
 
 
 def test_reports_escape_what_users_write(tmp_path):
-    from pellucid import report
+    from pellucid.cli import report
 
     schema = pel.Schema({"<b>": pel.Category(["<script>", "b"])})
     session = pel.Session(pd.DataFrame({"<b>": ["b"] * 50}), schema, budget=pel.Budget(1.0), name="<i>")

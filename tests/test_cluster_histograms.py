@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.cluster_results import reconcile
+from pellucid.explainers.clusters.results import reconcile
 from pellucid.mechanisms import source
 
 matplotlib.use("Agg")
@@ -269,7 +269,7 @@ def test_one_attribute_for_many_clusters_is_drawn_at_once():
 
 def test_an_interrupted_choice_shows_nothing(monkeypatch):
     """The frames of the error must not hold exact totals."""
-    from pellucid import cluster_scores
+    from pellucid.explainers.clusters import scores as cluster_scores
 
     def stop(*args):
         raise KeyboardInterrupt("secret")

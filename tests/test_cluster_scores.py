@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pellucid.cluster_scores import CandidateScore, CombinationScore, combinations_of
 from pellucid.errors import PlanError
-from pellucid.mechanisms.calibration import Spend
+from pellucid.explainers.clusters.scores import CandidateScore, CombinationScore, combinations_of
+from pellucid.mechanisms.amounts import Spend
 
 UNITS = 2**30
 RELATIONS = ("add-remove", "replace")

@@ -14,8 +14,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import pellucid as pel
-from pellucid.clustering import Clustering
-from pellucid.rows import Rows
+from pellucid.public.clustering import Clustering
+from pellucid.public.rows import Rows
 
 SCHEMA = pel.Schema({"age": pel.Number(0, 100, integer=True), "bmi": pel.Number(10, 60), "sex": pel.Category(["F", "M"])})
 

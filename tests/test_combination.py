@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pellucid.mechanisms import combination, prices
-from pellucid.mechanisms.calibration import Spend
-from pellucid.mechanisms.combination import (
+from pellucid.mechanisms import assignment as combination
+from pellucid.mechanisms import assignment_prices as prices
+from pellucid.mechanisms.amounts import Spend
+from pellucid.mechanisms.assignment import (
     PriceSampler,
     SetSampler,
     Tables,

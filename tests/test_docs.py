@@ -31,7 +31,7 @@ def test_the_example_study_runs(tmp_path, monkeypatch, capsys):
         ROOT / "examples" / "study", tmp_path / "study", ignore=shutil.ignore_patterns("*.parquet", "*.db", "results")
     )
     runpy.run_path(str(folder / "make_people.py"))
-    from pellucid import cli
+    from pellucid.cli import commands as cli
 
     monkeypatch.setattr(sys, "argv", ["pellucid", "explain", str(folder / "study.yaml")])
     cli.main()

@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import pellucid as pel
-from pellucid import accumulate, grids
+from pellucid.explainers.curves import accumulate
+from pellucid.public import grids
 
 BUDGET = pel.Budget(epsilon=100.0)
 

@@ -10,11 +10,11 @@ from checks import public_for, record, release
 from people import make_people
 
 import pellucid as pel
-from pellucid.ask import Ask
-from pellucid.engine import Engine
-from pellucid.explainers.feature_interaction import FeatureInteraction, Rounding, public_points, rounded_size
-from pellucid.interaction_results import noise_energies, remainder
+from pellucid.engine.local import Engine
+from pellucid.explainers.interaction.feature_interaction import FeatureInteraction, Rounding, public_points, rounded_size
+from pellucid.explainers.interaction.results import noise_energies, remainder
 from pellucid.mechanisms import exact
+from pellucid.release.door import Ask
 
 RNG = np.random.default_rng(3)
 SIZE = 3000
@@ -223,7 +223,7 @@ def test_missing_numbers_and_rare_categories(schema, model):
     for explainer in (FeatureInteraction(model, "lab", points=3), FeatureInteraction(model, points=2)):
         result = release(explainer, people, schema, budget=pel.Budget(epsilon=50.0))
         assert result.grids["lab"][-1] == "missing" and np.isfinite(result.squares).all()
-        assert pel.explanation.from_json(result.to_json()).grids == result.grids
+        assert pel.from_json(result.to_json()).grids == result.grids
     # Nobody has "primary" or "secondary", and nothing goes wrong.
     assert result.squares.shape == (7,)
 

@@ -20,14 +20,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pellucid import isolation
+from pellucid.engine import sandbox as isolation
+from pellucid.engine.sandbox import ASSUMPTIONS, Isolated, Limits, Outcomes
 from pellucid.errors import PlanError
-from pellucid.isolation import ASSUMPTIONS, Isolated, Limits, Outcomes
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 ONE = Limits(seconds=1, memory=2**29, workers=1)
-ROOT = Path(isolation.__file__).parents[2]
+ROOT = Path(isolation.__file__).parents[3]
 
 
 def blocks(count, rows=3):
@@ -52,7 +52,7 @@ def processes(owner=None):
 def kept():
     """The processes that may stay between runs: the zygote and one template."""
     found = processes()
-    return len(found) <= 2 and (not found or isolation.nursery.kept.zygote.process.pid in found)
+    return len(found) <= 2 and (not found or isolation.zygote.kept.zygote.process.pid in found)
 
 
 def gone(pid):
@@ -72,7 +72,7 @@ def nothing_is_left():
 @pytest.fixture(autouse=True, scope="module")
 def nothing_is_left_at_the_end():
     yield
-    isolation.nursery.kept.close()
+    isolation.zygote.kept.close()
     if sys.platform == "linux":
         assert processes() == []
 
@@ -80,7 +80,7 @@ def nothing_is_left_at_the_end():
 @pytest.fixture(params=[pytest.param(True, marks=posix), False], ids=["forked", "spawned"])
 def way(request, monkeypatch):
     """Both ways to give a block a process of its own."""
-    monkeypatch.setattr(isolation.crew, "FORK", request.param)
+    monkeypatch.setattr(isolation.pool, "FORK", request.param)
     return request.param
 
 
@@ -269,9 +269,9 @@ def check_nothing_of_earlier_blocks_is_left_in_memory():
     assert run.trial(records(1)) == [None]
     assert np.array(list(run.over(records(2)))).tolist() == [[1, 1]] * 2
     # Another run forks from the template that the first one has left.
-    kept = isolation.nursery.kept.last
+    kept = isolation.zygote.kept.last
     assert np.array(list(run.over(records(1)))).tolist() == [[1, 1]]
-    assert isolation.nursery.kept.last is kept
+    assert isolation.zygote.kept.last is kept
 
 
 @linux
@@ -484,8 +484,8 @@ def test_the_owner_is_told_what_became_of_hostile_blocks(mischief):
 
 @posix
 def test_hostile_blocks_where_processes_cannot_be_forked(monkeypatch):
-    monkeypatch.setattr(isolation.crew, "FORK", False)
-    monkeypatch.setattr(isolation.ways, "GRACE", 2.0)
+    monkeypatch.setattr(isolation.pool, "FORK", False)
+    monkeypatch.setattr(isolation.backends, "GRACE", 2.0)
     answers, outcomes = over(
         # A new process on a busy machine may take a second to fill its memory.
         misbehaving(["raise", "allocate", "sleep"]),
@@ -577,7 +577,7 @@ def test_every_block_may_kill_its_template_and_none_notices():
 
 @posix
 def test_a_template_that_does_not_report_is_replaced(monkeypatch):
-    monkeypatch.setattr(isolation.ways, "GRACE", 0.5)
+    monkeypatch.setattr(isolation.backends, "GRACE", 0.5)
 
     def function(d):
         if d["number"].iloc[0] == 0:
@@ -659,23 +659,23 @@ def test_a_template_is_used_again_for_the_same_function_and_limits_alone():
     assert again[1] == first[1], "the template was not used again"
     assert again[0] != first[0], "a worker served two runs"
     for other in (run(function, seconds=2), run(function, memory=2**28), run(lambda d: function(d))):
-        assert other[1] != first[1] and other[2] == first[2] == isolation.nursery.kept.zygote.process.pid
+        assert other[1] != first[1] and other[2] == first[2] == isolation.zygote.kept.zygote.process.pid
     assert gone(int(first[1]))
 
 
 @linux
 def test_a_trial_and_the_run_after_it_share_a_template():
     """As in a release, which makes the function ready anew for each."""
-    from pellucid.blocks import OnGrid
+    from pellucid.explainers.blocks.functions import OnGrid
 
     def function(d):
         return [0, 1]
 
     trial, run = (Isolated(function, 2, ONE, OnGrid((0.0, 1.0), False)) for _ in range(2))
     assert trial.trial(blocks(1)) == [None]
-    template = isolation.nursery.kept.last
+    template = isolation.zygote.kept.last
     assert next(run.over(blocks(1))).tolist() == [0, 1]
-    assert isolation.nursery.kept.last is template
+    assert isolation.zygote.kept.last is template
 
 
 @linux
@@ -721,8 +721,8 @@ def test_a_function_sees_directory_and_environment_as_they_are_now(tmp_path, mon
 
 @posix
 def test_our_own_adapters_come_without_the_package():
-    from pellucid import adapters
-    from pellucid.blocks import OnGrid, OnItems
+    from pellucid.explainers.blocks import adapters
+    from pellucid.explainers.blocks.functions import OnGrid, OnItems
 
     before = cloudpickle.list_registry_pickle_by_value()
     surrogate = adapters.tree_surrogate(lambda rows: rows["number"] > 1, features=["number", "name"])
@@ -738,7 +738,7 @@ def test_our_own_adapters_come_without_the_package():
 
 
 def test_modules_that_someone_else_sends_by_value_stay_so():
-    from pellucid import blocks as module
+    from pellucid.explainers.blocks import functions as module
 
     cloudpickle.register_pickle_by_value(module)
     try:
@@ -932,7 +932,7 @@ def test_a_forest_in_a_fork():
 def test_progress_is_shown_on_a_terminal(monkeypatch):
     import io
 
-    from pellucid import progress
+    from pellucid.engine import progress
 
     class Terminal(io.StringIO):
         def isatty(self):
@@ -1059,13 +1059,13 @@ def test_a_fork_of_the_parent_starts_its_own():
     """It uses nothing of its parent and does not end it; a run that its parent has begun is refused."""
     run = Isolated(lambda d: 1, 1, ONE)
     assert run.trial(blocks(1)) == [None]
-    zygote, template, half = isolation.nursery.kept.zygote.process.pid, isolation.nursery.kept.last, run.over(blocks(3))
+    zygote, template, half = isolation.zygote.kept.zygote.process.pid, isolation.zygote.kept.last, run.over(blocks(3))
     next(half)
 
     def work():
-        assert isolation.nursery.kept.zygote is None and isolation.nursery.kept.last is None
+        assert isolation.zygote.kept.zygote is None and isolation.zygote.kept.last is None
         assert run.trial(blocks(1)) == [None]
-        assert isolation.nursery.kept.zygote.process.pid != zygote
+        assert isolation.zygote.kept.zygote.process.pid != zygote
         with pytest.raises(PlanError, match="fork"):
             next(half)
         return 5
@@ -1073,7 +1073,7 @@ def test_a_fork_of_the_parent_starts_its_own():
     owner, code = in_a_fork(work)
     assert code == 5 and ended(owner)
     assert len(list(half)) == 2
-    assert (isolation.nursery.kept.zygote.process.pid, isolation.nursery.kept.last) == (zygote, template)
+    assert (isolation.zygote.kept.zygote.process.pid, isolation.zygote.kept.last) == (zygote, template)
 
 
 @linux
@@ -1085,7 +1085,7 @@ def test_many_runs_leave_no_descriptors_and_no_children():
         list(run.over(blocks(2)))
     assert set(os.listdir("/proc/self/fd")) == before
     assert kept()
-    isolation.nursery.kept.close()
+    isolation.zygote.kept.close()
     assert processes() == []
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
@@ -1098,7 +1098,7 @@ def test_a_script_without_a_guard_says_nothing():
         import os, sys, threading, time, warnings
         warnings.simplefilter("always")
         import numpy as np
-        from pellucid.isolation import Isolated, Limits
+        from pellucid.engine.sandbox import Isolated, Limits
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
         def add(x):
             print("adding", x)
@@ -1159,13 +1159,13 @@ def sabotaged(folder, *changes):
         text = text.replace(old, new)
     changed = folder / "changed.py"
     changed.write_text(text, encoding="utf-8")
-    isolation.nursery.kept.close()
+    isolation.zygote.kept.close()
     isolation.processes.PROGRAM = str(changed)
     try:
         yield
     finally:
         isolation.processes.PROGRAM = program
-        isolation.nursery.kept.close()
+        isolation.zygote.kept.close()
 
 
 IN_THE_WORKER = """

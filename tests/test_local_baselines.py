@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pellucid.baselines import local
-from pellucid.local.methods import smallest_in_ball
-from pellucid.local.weights import Stable
+from pellucid.explainers.local.methods import smallest_in_ball
+from pellucid.explainers.local.weights import Stable
 
 
 @pytest.fixture(scope="module")

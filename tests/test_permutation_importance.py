@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sources import Seeded, Silent
 
 import pellucid as pel
-from pellucid import engine as engine_module
-from pellucid.losses import SURE, Loss
+from pellucid.engine import local as engine_module
+from pellucid.explainers.importance.losses import SURE, Loss
+from pellucid.explainers.importance.results import Importance
 from pellucid.mechanisms import NoiseLaw
 
 SCHEMA = pel.Schema(
@@ -180,7 +181,7 @@ def test_tiers_end_where_the_order_is_sure():
     names = tuple("abcde")
     law = NoiseLaw("k-norm", 0.01, 5)
     for draw in law.draws(2000, seed=5):
-        found = pel.ranking_results.Importance(
+        found = Importance(
             features=names, values=truth + draw, permuted=truth, base=0.0, loss="squared", low=0.0, cap=2.0, law=law, weight=2,
             count=1.0,            noisy_count=False,
         )  # fmt: skip
@@ -244,8 +245,8 @@ def test_repeats_follow_from_public_numbers():
 
 
 def _public(rows, epsilon):
-    from pellucid.ask import Public
     from pellucid.mechanisms import Spend
+    from pellucid.release.plan import Public
 
     return Public(SCHEMA, "replace", pel.Unit(), Spend("epsilon", Fraction(epsilon)), rows)
 

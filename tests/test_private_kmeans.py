@@ -23,10 +23,10 @@ from sources import Scaled, Seeded
 from test_contract import HOSTILE, far_apart, shape_of, with_rows
 
 import pellucid as pel
-from pellucid.clustering import Space
-from pellucid.explainers import private_kmeans
-from pellucid.explainers.private_kmeans import PrivateKMeans, count_weight, evenly_spread, public_records, reseeded
-from pellucid.rows import Rows
+from pellucid.explainers.clusters import private_kmeans
+from pellucid.explainers.clusters.centres import Space
+from pellucid.explainers.clusters.private_kmeans import PrivateKMeans, count_weight, evenly_spread, public_records, reseeded
+from pellucid.public.rows import Rows
 
 BLOBS = np.array([[20.0, 40.0], [70.0, 50.0], [50.0, 20.0]])
 PLACE = pel.Schema({"age": pel.Number(0, 100), "bmi": pel.Number(10, 60), "school": pel.Category(["none", "low", "high"])})

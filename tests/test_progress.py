@@ -4,7 +4,7 @@ import io
 import sys
 import time
 
-from pellucid import progress
+from pellucid.engine import progress
 
 
 class Terminal(io.StringIO):

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pellucid as pel
-from pellucid import engine as engine_module
-from pellucid.ballots import Ballots
-from pellucid.bounds import UNITS, Box, Cells
-from pellucid.engine import Engine
+from pellucid.engine import local as engine_module
+from pellucid.engine.local import Engine
+from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
-from pellucid.scores import QuantileScore
+from pellucid.query.bound import UNITS
+from pellucid.query.bounds import Box, Cells
+from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.query.scores import QuantileScore
 
 SCHEMA = pel.Schema({"v": pel.Number(0, 1)})
 VALUES = st.lists(st.sampled_from([0.0, 1.0, 0.25]), min_size=1, max_size=9)

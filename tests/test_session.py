@@ -10,8 +10,8 @@ from people import make_people, risk
 from sources import Silent
 
 import pellucid as pel
-from pellucid import bounds
 from pellucid.mechanisms import source
+from pellucid.query import bounds
 
 
 @pytest.fixture
@@ -426,9 +426,9 @@ def test_everything_public_is_exported():
 
 def test_words_of_user_code_do_not_pass_as_ours(schema, people):
     """A map that raises our own kind of error, with a row in its message, is as silent as any other."""
-    from pellucid.engine import Engine
-    from pellucid.query import Sum
-    from pellucid.schema import Unit
+    from pellucid.engine.local import Engine
+    from pellucid.public.schema import Unit
+    from pellucid.query.kinds import Sum
 
     def tells(rows):
         raise pel.ReleaseFailed(f"age {rows['age'][0]}")

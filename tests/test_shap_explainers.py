@@ -16,22 +16,23 @@ from sklearn import ensemble, linear_model
 from sources import Seeded, Silent
 
 import pellucid as pel
-from pellucid.ask import Ask
-from pellucid.engine import Engine
-from pellucid.explainers.shap_dependence import ShapDependence
-from pellucid.explainers.shap_importance import ShapImportance
-from pellucid.explainers.shap_ranking import ShapRanking
-from pellucid.explainers.shap_values import ShapValues
-from pellucid.explainers.shapley_base import CAPS
+from pellucid.engine.local import Engine
+from pellucid.explainers.shapley.against import Background, estimator_against
+from pellucid.explainers.shapley.base import CAPS
+from pellucid.explainers.shapley.bound import ShapleyVectors
+from pellucid.explainers.shapley.certainty import picks_gap, picks_right, values_gap, values_right
+from pellucid.explainers.shapley.choose import estimator_for
+from pellucid.explainers.shapley.radii import shapley_radii, whole_radii
+from pellucid.explainers.shapley.results import ShapleyCurve, ShapleyValues
+from pellucid.explainers.shapley.scores import ShapleyScore
+from pellucid.explainers.shapley.shap_dependence import ShapDependence
+from pellucid.explainers.shapley.shap_importance import ShapImportance
+from pellucid.explainers.shapley.shap_ranking import ShapRanking
+from pellucid.explainers.shapley.shap_values import ShapValues
 from pellucid.mechanisms import NoiseLaw, Spend, calibrate_choice, choose
-from pellucid.query import sensitivity
-from pellucid.rows import Rows
-from pellucid.shapley.against import Background, estimator_against
-from pellucid.shapley.bound import ShapleyVectors
-from pellucid.shapley.certainty import picks_gap, picks_right, values_gap, values_right
-from pellucid.shapley.choose import estimator_for
-from pellucid.shapley.radii import shapley_radii, whole_radii
-from pellucid.shapley_results import ShapleyCurve, ShapleyValues
+from pellucid.public.rows import Rows
+from pellucid.query.kinds import sensitivity
+from pellucid.release.door import Ask
 
 NAMES = ["a", "b", "c", "e"]
 SCHEMA = pel.Schema({name: pel.Number(0, 1) for name in NAMES})
@@ -242,7 +243,7 @@ def test_sizes_are_bounded_whatever_comes(count):
     gone = bound.integers(long)[:, :5]
     assert sum((gone[0] - gone[1]) ** 2) > 0.9 * (bound.replaced().l2_squared - count * bound.LIMIT**2)
     with pytest.raises(pel.PlanError, match="ranks values"):
-        pel.query.ShapleyScore(ShapleyVectors(5, 0.0, 1.0, 0.0, ranked=True, positive=True), records=1)
+        ShapleyScore(ShapleyVectors(5, 0.0, 1.0, 0.0, ranked=True, positive=True), records=1)
 
 
 def test_linear_models_need_far_less_noise():
@@ -724,21 +725,21 @@ def test_digests_tell_values_apart():
 
 def test_digests_of_records_need_the_key_of_the_process(monkeypatch):
     """Nobody without the key can try out records; a plain hash would be the same in every process."""
-    from pellucid.shapley import asked
+    from pellucid.public import records as asked
 
     record = asked.kept_record(RECORD)
     here = asked.record_digest(record)
     assert here == asked.record_digest(record) and len(asked._KEY) == 32
     monkeypatch.setattr(asked, "_KEY", bytes(32))
     assert asked.record_digest(record) != here
-    spec = importlib.util.find_spec("pellucid.shapley.asked")
+    spec = importlib.util.find_spec("pellucid.public.records")
     another = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(another)
     assert another.record_digest(record) not in (here, asked.record_digest(record))
 
 
 def test_many_permutations_fit_into_memory():
-    from pellucid.shapley.coalitions import MOST_RANKS, Permuted
+    from pellucid.explainers.shapley.coalitions import MOST_RANKS, Permuted
 
     wide = tuple((f"x{i}", 0.5) for i in range(60))
     for permutations in (2, 8, 10_000):
@@ -772,7 +773,7 @@ def test_without_a_number_of_records_picks_promise_nothing():
     assert "at least 400" not in str(known) and not any("at least" in a for a in known.certificate.assumptions)
     assert known.certainty(0.1, records=9) == known.certainty(0.1)
     for found in (blind, told, known):
-        again = pel.explanation.from_json(found.to_json())
+        again = pel.from_json(found.to_json())
         assert again.gap == found.gap and str(again) == str(found) and len(found.to_frame()) == 2
         assert found.text in found.plot().get_xlabel() and repr(found) and found._repr_html_()
     plt.close("all")

@@ -32,7 +32,7 @@ from pellucid.baselines.shapley import (
     sparse_support,
     values_at_means,
 )
-from pellucid.shapley.radii import shapley_radii
+from pellucid.explainers.shapley.radii import shapley_radii
 
 DELTA = 1e-5
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..local.methods import in_ball, smallest_in_ball
+from ..explainers.local.methods import in_ball, smallest_in_ball
 
 WeightFunction = Callable[[np.ndarray], np.ndarray]
 Rate = Callable[[int], float]

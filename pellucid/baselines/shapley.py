@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from ..shapley.coalitions import enumeration
+from ..explainers.shapley.coalitions import enumeration
 
 Function = Callable[[np.ndarray], np.ndarray]
 

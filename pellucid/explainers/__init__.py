@@ -1,22 +1,22 @@
 """One file per explainer: what to ask, and how to turn answers into an explanation."""
 
-from .accumulated_effects import AccumulatedEffects
-from .attribute_shares import AttributeShares
-from .base import Explainer
-from .cluster_histograms import ClusterHistograms
-from .distribution import Distribution
-from .feature_interaction import FeatureInteraction
-from .local_linear import LocalLinear
-from .partial_dependence import PartialDependence
-from .permutation_importance import PermutationImportance
-from .private_kmeans import PrivateKMeans
-from .private_plot import PrivatePlot
-from .private_ranking import PrivateRanking
-from .shap_dependence import ShapDependence
-from .shap_importance import ShapImportance
-from .shap_ranking import ShapRanking
-from .shap_values import ShapValues
-from .statistic import Statistic
+from ..release.explainer import Explainer
+from .blocks.private_plot import PrivatePlot
+from .blocks.private_ranking import PrivateRanking
+from .clusters.cluster_histograms import ClusterHistograms
+from .clusters.private_kmeans import PrivateKMeans
+from .curves.accumulated_effects import AccumulatedEffects
+from .curves.partial_dependence import PartialDependence
+from .importance.permutation_importance import PermutationImportance
+from .interaction.feature_interaction import FeatureInteraction
+from .local.local_linear import LocalLinear
+from .shapley.shap_dependence import ShapDependence
+from .shapley.shap_importance import ShapImportance
+from .shapley.shap_ranking import ShapRanking
+from .shapley.shap_values import ShapValues
+from .statistics.attribute_shares import AttributeShares
+from .statistics.distribution import Distribution
+from .statistics.statistic import Statistic
 
 __all__ = [
     "AccumulatedEffects",

@@ -1,10 +1,10 @@
 """The only place that draws noise: exact integer mechanisms, their calibration, and the law of the noise they add."""
 
-from .calibration import Currency, Norms, Spend, delta_of_rho, epsilon_of_rho, exact, rho_of_epsilon_delta, to_replace
-from .choose import Choosing, calibrate_choice, choose, choose_combination
-from .combination import calibrate_combination
+from .amounts import Currency, Norms, Spend, delta_of_rho, epsilon_of_rho, exact, rho_of_epsilon_delta, to_replace
+from .assignment import calibrate_combination
+from .choices import Choosing, calibrate_choice, choose, choose_combination
+from .laws import NoiseLaw
 from .noise import Mechanism, add_noise, calibrate
-from .noise_law import NoiseLaw
 from .source import is_private, secret_labels
 
 __all__ = [

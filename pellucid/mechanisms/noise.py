@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from . import source
-from .calibration import Norms, Spend
-from .noise_law import NoiseKind, NoiseLaw
+from .amounts import Norms, Spend
+from .laws import NoiseKind, NoiseLaw
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ import opendp.measurements as measurements
 import opendp.metrics as metrics
 from opendp.mod import Measurement, enable_features
 
-from . import exact_samplers
+from . import samplers as exact_samplers
 
 if TYPE_CHECKING:
-    from .combination import Tables
+    from .assignment import Tables
 
 enable_features("contrib")
 
@@ -82,7 +82,7 @@ class SystemSource:
     def combine(
         self, tables: Tables, rate: Fraction, per_cluster: int, candidates: Sequence[Sequence[int]] | None
     ) -> list[tuple[int, ...]]:
-        from .combination import draw_combination
+        from .assignment import draw_combination
 
         return draw_combination(tables, rate, secrets.randbelow, per_cluster, candidates)
 

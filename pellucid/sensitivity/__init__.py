@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PlanError
-from ..schema import Category, Feature, Schema
+from ..public.schema import Category, Feature, Schema
 from .flow import EnablingSet, Flow, Need
 from .flow.graph import Vertex
 from .individual import IndividualFilter, IndividualLoss, individual_loss

@@ -29,8 +29,8 @@ from sklearn.preprocessing import (
 )
 
 from ..errors import ModelError
-from ..model import ReadyModel
-from ..schema import Category, Feature
+from ..public.model import ReadyModel
+from ..public.schema import Category, Feature
 
 MAX_LEVELS = 1024
 """Whole numbers that are encoded level by level (one-hot) must have at most this many levels."""

@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 
 from ..errors import PlanError
-from ..schema import Category, Number, Schema, did_you_mean
+from ..public.schema import Category, Number, Schema, did_you_mean
 from .tracing import FUNCTIONS, MAX_OPERATIONS, Traced, tree_size, variables_for
 
 Box = Mapping[str, Any] | Schema

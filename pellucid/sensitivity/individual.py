@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError
-from ..mechanisms.calibration import delta_of_rho, epsilon_of_rho
+from ..mechanisms.amounts import delta_of_rho, epsilon_of_rho
 
 
 @dataclass(frozen=True)

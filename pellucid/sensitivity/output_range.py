@@ -16,9 +16,9 @@ from sklearn import linear_model
 from sklearn.preprocessing import FunctionTransformer
 
 from ..errors import ModelError
-from ..model import Input, Model, ReadyModel
-from ..quiet import quiet
-from ..schema import Schema
+from ..public.model import Input, Model, ReadyModel
+from ..public.schema import Schema
+from ..public.silence import quiet
 from . import network_range, tree_range
 from .encoding import FIX, SCALERS, Encoding, Parts, as_floats, refuse, take_apart
 from .network_range import TINY, Inputs, Layers, gamma

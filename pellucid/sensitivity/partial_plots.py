@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError
-from ..plots import BAND, INK, pyplot
+from ..public.figure import BAND, INK, pyplot
 
 MARK = "#c1121f"
 POINTS = 61

@@ -23,7 +23,7 @@ import numpy as np
 import sympy
 
 from ..errors import NotPrivate, PlanError
-from ..schema import did_you_mean
+from ..public.schema import did_you_mean
 from . import partial_plots
 from .expressions import Box, Formula, compile_numpy, formula
 from .individual import IndividualLoss, individual_loss

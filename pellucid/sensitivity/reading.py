@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn import dummy, ensemble, linear_model, neural_network, svm, tree
 
-from ..model import ReadyModel
+from ..public.model import ReadyModel
 from .encoding import Encoding, Parts, as_single, refuse
 from .tree_range import Tree
 

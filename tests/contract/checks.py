@@ -9,13 +9,14 @@ import numpy as np
 from sources import Seeded
 
 import pellucid as pel
-from pellucid import engine as engine_module
-from pellucid.ask import Ask, Public
-from pellucid.cluster_scores import CandidateScore, CombinationScore
-from pellucid.engine import Engine
+from pellucid.engine import local as engine_module
+from pellucid.engine.local import Engine
+from pellucid.explainers.clusters.scores import CandidateScore, CombinationScore
 from pellucid.mechanisms import Spend, source
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, parts_of
-from pellucid.schema import Unit
+from pellucid.public.schema import Unit
+from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, parts_of
+from pellucid.release.door import Ask
+from pellucid.release.plan import Public
 
 RELATIONS = ("replace", "add-remove")
 CURRENCIES = ("epsilon", "rho")

@@ -29,12 +29,14 @@ from sklearn.neighbors import KNeighborsRegressor
 from sources import Scaled, Silent
 
 import pellucid as pel
-from pellucid import bounds, query
-from pellucid.cluster_scores import CombinationScore
-from pellucid.explainers.on_blocks import OnBlocks
+from pellucid.engine.local import Engine
+from pellucid.explainers.blocks.base import OnBlocks
+from pellucid.explainers.clusters.scores import CombinationScore
 from pellucid.mechanisms import Norms
-from pellucid.query import Choice, parts_of
-from pellucid.scores import QuantileScore
+from pellucid.query import bounds
+from pellucid.query import kinds as query
+from pellucid.query.kinds import Choice, parts_of
+from pellucid.query.scores import QuantileScore
 
 EXPLAINERS = [getattr(pel.explainers, name) for name in pel.explainers.__all__ if name != "Explainer"]
 
@@ -97,7 +99,7 @@ def test_maps_are_row_local(explainer, model, schema):
     a, b = make_people(60, 1), make_people(45, 2)
     for example in examples(explainer, model, schema):
         door = record(example, a, schema)
-        other, both = (pel.engine.Engine(t, schema, "replace", pel.Unit()) for t in (b, pd.concat([a, b], ignore_index=True)))
+        other, both = (Engine(t, schema, "replace", pel.Unit()) for t in (b, pd.concat([a, b], ignore_index=True)))
         for _, asked in door.asked:
             sums = (asked.of,) if isinstance(asked, Choice) else parts_of(asked)
             for part in sums:
@@ -113,7 +115,7 @@ def test_every_engine_gives_the_same_integers(explainer, model, schema, people, 
     people.to_parquet(path, row_group_size=128)
     for example in examples(explainer, model, schema):
         door = record(example, people, schema)
-        others = [pel.engine.Engine(path, schema, "replace", pel.Unit(), batch_rows=size) for size in (50, 700)]
+        others = [Engine(path, schema, "replace", pel.Unit(), batch_rows=size) for size in (50, 700)]
         for _, asked in door.asked:
             asked = asked.of if isinstance(asked, Choice) else asked
             if all(isinstance(part.over, query.Records) for part in parts_of(asked)):
@@ -200,7 +202,7 @@ def test_sabotaged_sensitivity_is_noticed(explainer, model, schema, monkeypatch)
         norms = original(*arguments)
         return Norms(norms.l1 // 2, norms.l2_squared // 4, norms.linf // 2)
 
-    monkeypatch.setattr("pellucid.ask.sensitivity", halved)
+    monkeypatch.setattr("pellucid.release.plan.sensitivity", halved)
     with pytest.raises(AssertionError):
         check_noise(examples(explainer, model, schema)[0], make_people(100), schema, "replace", "epsilon")
 
@@ -226,11 +228,11 @@ def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch):
     """8. Without clipping, a record outside its set must give it away."""
     monkeypatch.setattr(bounds.np, "clip", lambda values, *limits, **options: values)
     monkeypatch.setattr(bounds, "_within", lambda shares, limit: shares)
-    monkeypatch.setattr("pellucid.shapley.bound._shrink", lambda z, limits, k: z)
-    monkeypatch.setattr("pellucid.local.bound._shrink", lambda z, joint, slope, label: z)
+    monkeypatch.setattr("pellucid.explainers.shapley.bound._shrink", lambda z, limits, k: z)
+    monkeypatch.setattr("pellucid.explainers.local.bound._shrink", lambda z, joint, slope, label: z)
     # Votes are not clipped but compared; without that, scores would be added as they are.
     raw = lambda self, scores, parts=None: [int(v) for v in (np.asarray(scores) * bounds.UNITS).sum(axis=0)]  # noqa: E731
-    monkeypatch.setattr("pellucid.ballots.Ballots.totals", raw)
+    monkeypatch.setattr("pellucid.explainers.blocks.ballots.Ballots.totals", raw)
     low, high = far_apart(make_people(30))
     with pytest.raises(AssertionError):
         for example in examples(explainer, model, schema):

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid import PellucidError
-from pellucid.bounds import Gram
-from pellucid.local import exact
-from pellucid.local.bound import Moments
-from pellucid.local.weights import Gaussian, Stable
+from pellucid.explainers.local import exact
+from pellucid.explainers.local.bound import Moments
+from pellucid.explainers.local.weights import Gaussian, Stable
+from pellucid.query.bounds import Gram
 
 WIDE = Moments(3, joint=1.0, slope=2.0, label=1.2)
 GRID = 2.0**-12

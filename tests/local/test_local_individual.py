@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from sources import Silent
 
 import pellucid as pel
-from pellucid import PellucidError, query
+from pellucid import PellucidError
 from pellucid.errors import ReleaseFailed
-from pellucid.local.bound import Moments
-from pellucid.local.design import LocalRows
-from pellucid.local.individual import IndividualMoments, Question
-from pellucid.local.weights import Gaussian
+from pellucid.explainers.local.bound import Moments
+from pellucid.explainers.local.design import LocalRows
+from pellucid.explainers.local.individual import IndividualMoments, Question
+from pellucid.explainers.local.weights import Gaussian
 from pellucid.mechanisms import source
+from pellucid.query import kinds as query
 
 
 class Numbers:

@@ -10,14 +10,24 @@ from sources import Seeded, Silent
 
 import pellucid as pel
 from pellucid import PellucidError
-from pellucid.ask import Ask, Public
-from pellucid.engine import Engine
+from pellucid.engine.local import Engine
 from pellucid.errors import BudgetExceeded, ReleaseFailed
-from pellucid.local.design import Design, best_label_weight, moments_of, normaliser, read_moments
-from pellucid.local.exact import ExactMoments, Neighbourhood, PassPerStep
-from pellucid.local.methods import METHODS, NoisySlope, adaptive, descent, explain, non_interactive, one_shot, smallest_in_ball
-from pellucid.local.weights import Gaussian, Stable
+from pellucid.explainers.local.design import Design, best_label_weight, moments_of, normaliser, read_moments
+from pellucid.explainers.local.exact import ExactMoments, Neighbourhood, PassPerStep
+from pellucid.explainers.local.methods import (
+    METHODS,
+    NoisySlope,
+    adaptive,
+    descent,
+    explain,
+    non_interactive,
+    one_shot,
+    smallest_in_ball,
+)
+from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, source
+from pellucid.release.door import Ask
+from pellucid.release.plan import Public
 
 RECORD = {"age": 40, "sex": "F", "school": "primary", "smoker": False, "bmi": 25.0}
 RHO = Fraction(1, 100)

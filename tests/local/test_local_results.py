@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import pellucid as pel
-from pellucid.explanation import from_json
-from pellucid.local.methods import NoisyMoments, one_shot
-from pellucid.local_plots import FAINT
-from pellucid.local_results import LocalExplanation, WordList
-from pellucid.plots import INK
-from pellucid.shapley_plots import DOWN
+from pellucid.explainers.local.methods import NoisyMoments, one_shot
+from pellucid.explainers.local.plots import FAINT
+from pellucid.explainers.local.results import LocalExplanation, WordList
+from pellucid.explainers.shapley.plots import DOWN
+from pellucid.public.figure import INK
+from pellucid.release.explanation import from_json
 
 matplotlib.use("Agg")
 

@@ -12,12 +12,12 @@ from sources import Seeded, Silent
 import pellucid as pel
 from pellucid import PellucidError
 from pellucid.errors import BudgetExceeded, ReleaseFailed
+from pellucid.explainers.local.design import Design
+from pellucid.explainers.local.exact import PassPerStep
+from pellucid.explainers.local.methods import METHODS, smallest_in_ball
+from pellucid.explainers.local.stream import Settings
+from pellucid.explainers.local.weights import Gaussian, Limits, Stable
 from pellucid.ledger import Ledger, Reservation, from_units
-from pellucid.local.design import Design
-from pellucid.local.exact import PassPerStep
-from pellucid.local.methods import METHODS, smallest_in_ball
-from pellucid.local.stream import Settings
-from pellucid.local.weights import Gaussian, Limits, Stable
 from pellucid.mechanisms import source
 
 BUDGET = pel.Budget(epsilon=4.0, delta=1e-6)
@@ -207,7 +207,7 @@ class TestIndividualAccounts(Individual):
         session = session_of(people, schema, tmp_path / "a.db")
         local = session.open(explainer, epsilon=1.0)
         with monkeypatch.context() as patch:
-            patch.setattr("pellucid.local.individual.add_noise", lambda *_: 1 / 0)
+            patch.setattr("pellucid.explainers.local.individual.add_noise", lambda *_: 1 / 0)
             for k in range(11):
                 with pytest.raises(ReleaseFailed):
                     local.explain(person(30 + k % 3))
@@ -220,7 +220,7 @@ class TestIndividualAccounts(Individual):
 
     def test_an_interrupted_question_beside_a_second_process_does_no_harm(self, model, schema, path, monkeypatch):
         """One process counts the interrupted question twice, the other once: the record loses no more than the guarantee."""
-        from pellucid.local import individual
+        from pellucid.explainers.local import individual
 
         lonely = pel.Schema({"x": pel.Number(0, 1), "y": pel.Number(0, 1)})
         constant = pel.Model(lambda d: np.ones(len(d)), output=(0, 1), trained_on="other data")
@@ -345,7 +345,7 @@ def test_the_optimum_is_that_of_equation_one(model, people, schema, silent):
     with session_of(people, schema).open(pel.LocalLinear(model, questions=1), epsilon=1.0) as local:
         answer = local.explain(person())
         found = local.distance_to_optimum(person(), answer, not_private=True)
-    from pellucid.engine import Engine
+    from pellucid.engine.local import Engine
 
     (rows,) = Engine(people, schema, "add-remove", pel.Unit())._rows(tuple(schema), 10**6)
     x, f = design.read(rows)
@@ -558,7 +558,7 @@ class Transcript:
 def test_what_happens_is_decided_by_released_values_alone(method, accounting, relation, model, schema, monkeypatch):
     """The data behind a recorded transcript of noisy answers are exchanged: number of steps, noise, charges, halting, reuse,
     certificates and errors stay as they were."""
-    from pellucid.local import exact, individual
+    from pellucid.explainers.local import exact, individual
 
     if accounting == "individual" and relation == "replace":
         pytest.skip("individual accounting is for add-remove")
@@ -596,7 +596,7 @@ def test_what_happens_is_decided_by_released_values_alone(method, accounting, re
 @pytest.mark.parametrize("passes", [False, True])
 def test_a_person_with_several_rows_gets_more_noise(relation, passes, model, people, schema, monkeypatch):
     """Three rows a person: three times the noise of every kind of answer, with all products at once or a pass for each step."""
-    monkeypatch.setattr("pellucid.local.desk.COORDINATES_PER_STEP", 0.1 if passes else 100)
+    monkeypatch.setattr("pellucid.explainers.local.desk.COORDINATES_PER_STEP", 0.1 if passes else 100)
 
     def doors(method, unit):
         explainer = pel.LocalLinear(model, method=method, steps=20, questions=1)

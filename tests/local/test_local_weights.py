@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pellucid import PellucidError
-from pellucid.local import weights
-from pellucid.local.weights import CutOff, FormulaWeight, Gaussian, Stable, falling_supremum, weight_of
+from pellucid.explainers.local import weights
+from pellucid.explainers.local.weights import CutOff, FormulaWeight, Gaussian, Stable, falling_supremum, weight_of
 
 FAR = math.sqrt(14)
 FALLING = [Stable(), Stable(0.5), Stable(2.0, c=1.5), Gaussian(), Gaussian(0.25), Gaussian(2.0), CutOff(0.5), CutOff(3.0)]

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
 
-from pellucid.bounds import UNITS
 from pellucid.errors import PlanError
+from pellucid.explainers.shapley import bound as bound_module
+from pellucid.explainers.shapley.bound import ShapleyVectors
+from pellucid.explainers.shapley.radii import Radii, shapley_radii
+from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import Spend
-from pellucid.shapley import bound as bound_module
-from pellucid.shapley.bound import ShapleyVectors
-from pellucid.shapley.radii import Radii, shapley_radii
-from pellucid.shapley.scores import ShapleyScore
+from pellucid.query.bound import UNITS
 
 FEATURES = [1, 2, 3, 4, 5, 6]
 LO, HI = -0.4, 2.1

@@ -16,16 +16,16 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 import pellucid as pel
-from pellucid.engine import Engine
+from pellucid.engine.local import Engine
 from pellucid.errors import PlanError, SchemaError
-from pellucid.query import Sum
-from pellucid.rows import Rows
-from pellucid.shapley import coalitions, trees
-from pellucid.shapley.bound import ShapleyVectors
-from pellucid.shapley.choose import estimator_for
-from pellucid.shapley.coalitions import Enumerated, Mixtures, enumeration, kernel_design, positions
-from pellucid.shapley.fitted import fitted
-from pellucid.shapley.record import asked_record
+from pellucid.explainers.shapley import coalitions, trees
+from pellucid.explainers.shapley.bound import ShapleyVectors
+from pellucid.explainers.shapley.choose import estimator_for
+from pellucid.explainers.shapley.coalitions import Enumerated, Mixtures, enumeration, kernel_design, positions
+from pellucid.explainers.shapley.fitted import fitted
+from pellucid.public.records import asked_record
+from pellucid.public.rows import Rows
+from pellucid.query.kinds import Sum
 
 NUMBERS, WORDS = ["age", "children", "bmi", "lab"], ["sex", "school"]
 ASKED = {"age": 71, "children": 4, "bmi": 33.3, "lab": 2.0, "sex": "M", "school": "none", "smoker": True}
@@ -421,7 +421,7 @@ def test_wrong_options_are_refused(model, schema):
 def test_a_whole_sum(model, schema, monkeypatch):
     """Through the engine: exact totals of clipped vectors give back the mean vector, and estimators can be pickled."""
     people = make_people(300, seed=3)
-    monkeypatch.setattr("pellucid.query.BOUNDS", (ShapleyVectors,))
+    monkeypatch.setattr("pellucid.query.kinds.BOUNDS", (ShapleyVectors,))
     chosen = estimator_for(model, schema, ASKED)
     bound = chosen.bound()
     engine = Engine(people, schema, "replace", pel.Unit(), batch_rows=77)

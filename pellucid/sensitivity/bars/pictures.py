@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...plots import BAND, INK, pyplot
+from ...public.figure import BAND, INK, pyplot
 from .network import BARS, CLASSES, SIDE
 
 RED = "#c8553d"

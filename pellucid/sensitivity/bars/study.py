@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...plots import pyplot
+from ...public.figure import pyplot
 from . import pictures
 from .network import (
     APPENDIX,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import PlanError
-from ...mechanisms.calibration import exact
-from ...schema import check_relation, did_you_mean
+from ...mechanisms.amounts import exact
+from ...public.schema import check_relation, did_you_mean
 from . import drawing, notation
 from .characters import characters
 from .graph import Kind, Vertex, arranged, minimal_separators, reached, shortest, turned

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
-from ...plots import BAND, INK, pyplot
+from ...public.figure import BAND, INK, pyplot
 from .layout import Layers, Spot, heights_to_centres, layered
 
 if TYPE_CHECKING:

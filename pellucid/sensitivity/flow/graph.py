@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...errors import PlanError
-from ...schema import did_you_mean
+from ...public.schema import did_you_mean
 
 Kind = Literal["input", "public", "stage", "output"]
 

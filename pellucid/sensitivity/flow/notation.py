@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...errors import PlanError
-from ...schema import did_you_mean
+from ...public.schema import did_you_mean
 from .graph import Vertex, ordered
 
 WORDS = ("flow", "public")

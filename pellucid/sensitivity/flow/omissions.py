@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...schema import Relation
+from ...public.schema import Relation
 from .graph import Vertex, reached
 
 

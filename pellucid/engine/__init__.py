@@ -1,0 +1,1 @@
+"""Exact totals over a table: the only room that sees rows."""

@@ -1,0 +1,80 @@
+"""Base of the explainers that ask a user's function of blocks of records."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...engine.sandbox import ASSUMPTIONS, Limits
+from ...errors import PlanError
+from ...public.model import BlackBox
+from ...public.schema import Schema
+from ...query.kinds import Sum
+from ...release.explainer import Explainer
+from ...release.plan import Public
+from ..common.base import keep_whole_number
+from .functions import BlockFunction
+
+
+class OnBlocks(Explainer):
+    """What these explainers share. The four settings are fields of each, because each has others between them."""
+
+    function: Callable[..., Any]
+    blocks: int | None
+    uses: Sequence[BlackBox]
+    limits: Limits
+
+    @abstractmethod
+    def asked(self, public: Public) -> BlockFunction:
+        """The function, with what turns its answer into numbers."""
+
+    @abstractmethod
+    def count(self, public: Public) -> int:
+        """How many blocks are asked."""
+
+    @abstractmethod
+    def query(self, public: Public) -> Sum:
+        """What is asked of the blocks."""
+
+    @property
+    def models(self) -> tuple[BlackBox, ...]:
+        return tuple(self.uses)
+
+    def _check_function(self) -> None:
+        if not callable(self.function):
+            raise PlanError(f"{type(self.function).__name__} cannot be called; give a function of a DataFrame of records.")
+        keep_whole_number(self, "blocks", 1, 1_000_000)
+        if not isinstance(self.limits, Limits):
+            raise PlanError("limits=: give pel.Limits(seconds=..., memory=..., workers=...), or leave it out.")
+        uses = self.uses if isinstance(self.uses, Sequence) else (self.uses,)
+        if not all(isinstance(model, BlackBox) for model in uses):
+            raise PlanError("uses= lists models: wrap an estimator, pel.Model(estimator, trained_on=…).")
+        object.__setattr__(self, "uses", tuple(uses))
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(schema)
+
+    def check(self, public: Public) -> None:
+        """Refuses what cannot be asked, and tries the function on public records, once for a schema."""
+        self.query(public)
+        if self.__dict__.get("_tried") is not public.schema:
+            size = int(np.clip(public.rows_or_default // self.count(public), 10, 1000))
+            self.asked(public).try_on_public_records(public.schema, self.columns(public.schema), size)
+            object.__setattr__(self, "_tried", public.schema)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return ASSUMPTIONS
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_tried"}
+
+
+def block_note(public: Public, blocks: int) -> str:
+    """What the error bars of an answer on blocks leave out."""
+    return (
+        f"{blocks} blocks of about {public.rows_or_default / blocks:.0f} records: the error is that of the noise; how an answer "
+        "on so few records differs from one on all of them is not known"
+    )

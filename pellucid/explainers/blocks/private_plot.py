@@ -1,0 +1,201 @@
+"""Any plot of any explainer, made private: blocks of people, one plot each, their noisy mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...engine.sandbox import Limits
+from ...errors import PlanError
+from ...public.grids import curve_points
+from ...public.model import BlackBox, Model
+from ...public.schema import Category, Schema, did_you_mean
+from ...query.bound import UNITS
+from ...query.bounds import Box
+from ...query.kinds import Blocks, Sum
+from ...release.door import Ask
+from ...release.explainer import Expected, Explainer, Stages
+from ...release.explanation import Explanation
+from ...release.plan import Public
+from ...sensitivity import Flow
+from ..common.results import Curve
+from .base import OnBlocks, block_note
+from .functions import BlockFunction, MeanBy, OnGrid, blocks_for_plot, digest_of, name_of
+
+
+@dataclass(frozen=True)
+class PrivatePlot(OnBlocks):
+    """Any line or bar plot that a function makes of records, released without knowing how the function works.
+
+    Released: the mean over blocks of people of what `function(rows)` gives at the public places `x`. `rows` is a DataFrame with
+    the declared columns; the function answers with one height per place, with (places, heights), which are interpolated to
+    `x`, or with a mapping. Heights are clipped to `output`. `x` lists the places (numbers, or categories), or names a column,
+    whose public grid is used. More `blocks` mean less noise but smaller blocks; the default follows from the number of
+    records, the number of places and the spend. The error bars cover the noise, not that a block is smaller than the table.
+
+    The function runs in processes of its own, one per block: it may fail, print, or take too long (`limits`), and then its
+    block counts as `default` (the middle of `output`). It is tried on public records first. `uses` lists the models it
+    relies on, for the certificate.
+
+    Claim: blocks, on box-sum.
+    Paper: "Tailoring differential privacy to any explainer" (generic DP plots); here for both neighbour relations and with
+    the noise of smallest error.
+
+    >>> import pellucid as pel
+    >>> schema = pel.Schema({"age": pel.Number(0, 100)})
+    >>> session = pel.Session({"age": list(range(100)) * 50}, schema, budget=pel.Budget(epsilon=5.0))
+    >>> quartiles = pel.PrivatePlot(lambda rows: rows["age"].quantile([0.25, 0.5, 0.75]), x=[0.25, 0.5, 0.75], output=(0, 100))
+    >>> bool(abs(session.release(quartiles, epsilon=5.0).y[1] - 50) < 15)
+    True
+    """
+
+    function: Callable[..., Any]
+    x: Sequence[Any] | str
+    output: tuple[float, float]
+    blocks: int | None = None
+    default: float | Sequence[float] | None = None
+    uses: Sequence[BlackBox] = ()
+    limits: Limits = field(default_factory=Limits)
+    label: str = ""
+    ylabel: str = ""
+
+    references = (
+        "K. Nissim, S. Raskhodnikova, A. Smith, Smooth sensitivity and sampling in private data analysis, STOC 2007.",
+        "Tailoring Differential Privacy to Any Explainer, supplementary material: generic DP plots.",
+        "M. Hardt, K. Talwar, On the geometry of differential privacy, STOC 2010 (K-norm mechanism).",
+    )
+
+    def __post_init__(self) -> None:
+        self._check_function()
+        try:
+            lo, hi = (float(v) for v in self.output)
+        except (TypeError, ValueError):
+            raise PlanError(f"output={self.output!r}: declare the range of the heights, for example output=(0, 1).") from None
+        if not (np.isfinite([lo, hi]).all() and lo < hi):
+            raise PlanError(f"output=({lo:g}, {hi:g}): the range must be finite and its lower end below its upper end.")
+        object.__setattr__(self, "output", (lo, hi))
+        if not isinstance(self.x, str):
+            object.__setattr__(self, "x", _places(self.x))
+        for name in ("label", "ylabel"):
+            if not isinstance(getattr(self, name), str):
+                raise PlanError(f"{name}={getattr(self, name)!r}: give text.")
+        if self.default is not None:
+            try:
+                given = np.asarray(self.default, dtype=float)
+            except (TypeError, ValueError):
+                given = np.empty((0, 0))
+            if given.ndim > 1 or not ((given >= lo) & (given <= hi)).all():
+                raise PlanError(f"default={self.default!r}: give one height inside [{lo:g}, {hi:g}], or one for every place.")
+            object.__setattr__(self, "default", tuple(given) if given.ndim else float(given))
+
+    def places(self, public: Public) -> tuple[tuple[Any, ...], bool]:
+        """(public places, whether they are categories)."""
+        if isinstance(self.x, str):
+            if self.x not in public.schema:
+                raise PlanError(
+                    f"x={self.x!r} is not a column of the schema{did_you_mean(self.x, public.schema)}; list the places."
+                )
+            feature = public.schema[self.x]
+            grid = curve_points(feature, public.rows_or_default, public.epsilon_like)
+            return tuple(feature.label(v) for v in grid), isinstance(feature, Category)
+        return tuple(self.x), not all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.x)
+
+    def asked(self, public: Public) -> BlockFunction:
+        x, categorical = self.places(public)
+        if isinstance(self.default, tuple) and len(self.default) != len(x):
+            raise PlanError(f"default= has {len(self.default)} heights for {len(x)} places; give one for each, or a single one.")
+        default = np.broadcast_to(sum(self.output) / 2 if self.default is None else self.default, len(x))
+        return BlockFunction(self.function, OnGrid(x, categorical), tuple(default.tolist()), self.limits)
+
+    def count(self, public: Public) -> int:
+        return self.blocks or blocks_for_plot(public.rows_or_default, public.epsilon_like)
+
+    def query(self, public: Public) -> Sum:
+        asked = self.asked(public)
+        bound = Box(len(asked.default), *self.output)
+        return Sum(asked, bound, over=Blocks(self.count(public)), columns=self.columns(public.schema))
+
+    def plan(self, public: Public) -> Stages:
+        self.check(public)
+        return {"mean": Fraction(1)}
+
+    def run(self, ask: Ask) -> Explanation:
+        blocks = self.count(ask.public)
+        answer = ask.total("mean", self.query(ask.public))
+        lo, hi = self.output
+        x, categorical = self.places(ask.public)
+        y = (lo + hi) / 2 + (hi - lo) / 2 * np.array(answer.integers, dtype=float) / UNITS / blocks
+        return Curve(
+            feature=self.label or (self.x if isinstance(self.x, str) else "x"),
+            x=x,
+            y=y,
+            law=answer.law.times(1 / UNITS),
+            count=float(blocks),
+            noisy_count=False,
+            output=self.output,
+            categorical=categorical,
+            ylabel=self.ylabel or f"mean of {name_of(self.function)} over {blocks} blocks",
+        )
+
+    def flow(self) -> Flow:
+        return (
+            Flow("private plot")
+            .input("records")
+            .public("x", "the places, declared")
+            .public("function", "treated as public")
+            .stage(
+                "mean",
+                "records",
+                "x",
+                "function",
+                needs="one of a fixed number of blocks changes, in the declared output",
+            )
+            .output("explanation", "x", "mean", needs="divide by the number of blocks")
+        )
+
+    def expected(self, public: Public) -> Expected:
+        blocks = self.count(public)
+        lo, hi = self.output
+        law = public.mechanism(self.query(public)).law.times((hi - lo) / 2 / UNITS / blocks)
+        labels = tuple(str(v) for v in self.places(public)[0])
+        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), (block_note(public, blocks),))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "explainer": "PrivatePlot",
+            "function": name_of(self.function),
+            "sha256": digest_of(self.function),
+            "x": self.x if isinstance(self.x, str) else list(self.x),
+            "output": list(self.output),
+            "blocks": self.blocks,
+            "default": list(self.default) if isinstance(self.default, tuple) else self.default,
+            "limits": [self.limits.seconds, self.limits.memory],
+            "labels": [self.label, self.ylabel],
+        }
+
+    @classmethod
+    def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
+        name = next(name for name in schema if not isinstance(schema[name], Category))
+        category = next(name for name in schema if isinstance(schema[name], Category))
+        feature: Any = schema[name]
+        return [cls(MeanBy(category, name), category, (feature.lo, feature.hi), blocks=2, limits=Limits(workers=1))]
+
+
+def _places(x: Sequence[Any]) -> tuple[Any, ...]:
+    try:
+        places = tuple(v.item() if isinstance(v, np.generic) else v for v in x)
+        hashed = len(set(places))
+    except TypeError:
+        raise PlanError(f"x={x!r}: list the places, or name a column.") from None
+    if not all(isinstance(v, str | int | float | bool) and not (isinstance(v, int) and abs(v) > 2**53) for v in places):
+        raise PlanError("x= lists places that are neither numbers nor text; turn them into one of these.")
+    if not 1 <= len(places) <= 1000 or hashed < len(places):
+        raise PlanError(f"x= lists {len(places)} places; give 1 to 1000 different ones, or the name of a column.")
+    numbers = [v for v in places if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(places) and not (np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()):
+        raise PlanError("x= lists numbers that are not finite or do not increase; sort them.")
+    return places

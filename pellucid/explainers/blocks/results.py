@@ -1,0 +1,39 @@
+"""Votes of blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...mechanisms import NoiseLaw
+from ..common.rankings import Ordered
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Votes(Ordered):
+    """An order found by voting of blocks: `.ranking`, `.votes` (mean Borda points of each item, 0 for last), `.tiers()`."""
+
+    kind: ClassVar[str] = "votes"
+    items: tuple[str, ...]
+    votes: np.ndarray
+    blocks: int
+    law: NoiseLaw
+    ylabel: str = "mean points of a block"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.items
+
+    @property
+    def scores(self) -> np.ndarray:
+        return self.votes
+
+    def certain_gap(self, level: float = 0.95) -> float:
+        return self.law.spread(len(self.items), level)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): the mean points of the same blocks without noise lie inside with probability `level`."""
+        half = self.law.half_width(level)
+        return self.votes - half, self.votes + half

@@ -1,0 +1,232 @@
+"""Centres released privately: the space they live in, and the clustering they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ...errors import PlanError
+from ...mechanisms import NoiseLaw
+from ...public.model import (
+    PrivateTraining,
+)
+from ...public.schema import Category, Feature, Number, Schema
+from ...release.explanation import Explanation
+from ..common import plots
+
+if TYPE_CHECKING:
+    pass
+from ...public.clustering import Clustering
+
+
+@dataclass(frozen=True)
+class Space:
+    """Declared features as one space for distances, in which the range of every feature has length one.
+
+    A number has one coordinate, its place in the declared range; so has a category of two values. A category of more values
+    has one per value, the share of the records that have it, scaled so that two records with different values are 1 apart.
+    A number that is missing sits in the middle of its range.
+
+    >>> space = Space(("age", "blood"), (Number(0, 50), Category(["A", "B", "O"])))
+    >>> space.coordinates
+    ('age', 'blood = A', 'blood = B', 'blood = O')
+    """
+
+    names: tuple[str, ...]
+    features: tuple[Feature, ...]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many coordinates each feature has."""
+        return tuple(1 if isinstance(f, Number) or f.levels == 2 else f.levels for f in self.features)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first coordinate of each feature."""
+        return tuple(int(v) for v in np.cumsum((0, *self.widths[:-1])))
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The coordinates by name."""
+        named: list[str] = []
+        for name, feature in zip(self.names, self.features):
+            if isinstance(feature, Number):
+                named.append(name)
+            else:
+                named += [f"{name} = {v}" for v in (feature.values[1:] if feature.levels == 2 else feature.values)]
+        return tuple(named)
+
+    def scales(self) -> tuple[np.ndarray, np.ndarray]:
+        """(lowest value, width of the range) of every coordinate, in the user's units."""
+        both = [
+            (f.lo, f.hi - f.lo) if isinstance(f, Number) else (0.0, 1.0)
+            for f, w in zip(self.features, self.widths)
+            for _ in range(w)
+        ]
+        return np.array([b[0] for b in both]), np.array([b[1] for b in both])
+
+    def records(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        """One row per record and one column per feature: numbers as places in [0, 1], categories as positions."""
+        table = np.empty((len(columns[self.names[0]]), len(self.names)))
+        for j, (name, feature) in enumerate(zip(self.names, self.features)):
+            column = columns[name]
+            if isinstance(feature, Number):
+                column = np.where(np.isnan(column), 0.5, (column - feature.lo) / (feature.hi - feature.lo))
+            table[:, j] = column
+        return table
+
+    def points(self, records: np.ndarray) -> np.ndarray:
+        """Records as points, with a coordinate for every value of a category of more than two."""
+        blocks = [
+            records[:, j : j + 1] if width == 1 else (records[:, j : j + 1] == np.arange(width)).astype(float)
+            for j, width in enumerate(self.widths)
+        ]
+        return np.hstack(blocks)
+
+    def distances(self, records: np.ndarray, centres: np.ndarray) -> np.ndarray:
+        """Squared distances of records from centres. One feature after the other, so that a row never depends on its batch."""
+        squared = np.zeros((len(records), len(centres)))
+        for j, (start, width) in enumerate(zip(self.starts, self.widths)):
+            if width == 1:
+                squared += (records[:, j, None] - centres[None, :, start]) ** 2
+            else:
+                shares = centres[:, start : start + width]
+                by_value = ((1 + (shares**2).sum(axis=1))[:, None] - 2 * shares) / 2
+                squared += by_value.T[records[:, j].astype(np.intp)]
+        return squared
+
+    def nearest(self, records: np.ndarray, centres: np.ndarray) -> np.ndarray:
+        """The position of the nearest centre; the first of several at the same distance."""
+        return np.argmin(self.distances(records, centres), axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestCentre:
+    """A predictor: the cluster of a record is the centre it is nearest to."""
+
+    space: Space
+    centres: np.ndarray
+
+    def __call__(self, frame: Any) -> np.ndarray:
+        columns = {}
+        for name, feature in zip(self.space.names, self.space.features):
+            if isinstance(feature, Category):
+                # By value: another schema may declare the same values in another order.
+                place = {value: i for i, value in enumerate(feature.values)}
+                columns[name] = np.array([place[value] for value in frame[name].tolist()], dtype=float)
+            else:
+                columns[name] = frame[name].to_numpy(dtype=float)
+        return self.space.nearest(self.space.records(columns), self.centres)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Centres(Explanation):
+    """Cluster centres: `.centres` (clusters × coordinates, in the user's units), noisy `.counts`, and their `.clustering`.
+
+    `coordinates` names the columns of `centres`: a number by its feature, a category of two values by the share of the second,
+    any other by the share of each value. `sums` and `counts` are the released totals of the last iteration, `spread` and
+    `count_spread` their noise in units of `law`; a cluster that counted less than `floor` kept the place it was looked for at.
+    """
+
+    kind: ClassVar[str] = "centres"
+    features: tuple[str, ...]
+    declared: tuple[dict[str, Any], ...]
+    coordinates: tuple[str, ...]
+    centres: np.ndarray
+    counts: np.ndarray
+    sums: np.ndarray
+    spread: np.ndarray
+    count_spread: float
+    origin: np.ndarray
+    floor: float
+    law: NoiseLaw
+
+    @property
+    def space(self) -> Space:
+        """The declared features the centres live in."""
+        schema = Schema.from_dict({"features": dict(zip(self.features, self.declared))})
+        return Space(self.features, tuple(schema.values()))
+
+    @property
+    def clustering(self) -> Clustering:
+        """The clustering that puts a record to its nearest centre, trained with the privacy this release was certified with."""
+        if self.certificate is None:
+            raise PlanError("these centres have no certificate, so nothing is known about how they were found; release them.")
+        given = self.certificate
+        private = PrivateTraining(given.epsilon, given.delta, given.relation, given.conditions) if given.private else "this data"
+        lowest, width = self.space.scales()
+        return Clustering(
+            NearestCentre(self.space, (self.centres - lowest) / width),
+            clusters=range(len(self.centres)),
+            features=self.features,
+            trained_on=private,
+            input="frame",
+            name="nearest centre",
+        )
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper), shaped as `.centres`: each holds, about `level` of the time, the mean of the people who were nearest to
+        the centre in the last iteration. A cluster lost in the noise has the whole range."""
+        if not 0 < level < 1:
+            raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
+        lower, upper = np.zeros(self.centres.shape), np.ones(self.centres.shape)
+        noise = self.law.pairs(10_000)
+        for c in np.flatnonzero(self.counts >= self.floor):
+            # What the totals may have been before the noise; a mean of less than one person says nothing.
+            people = np.maximum(self.counts[c] - self.count_spread * noise[:, 1:], 1.0)
+            means = self.origin + (self.sums[c] - self.spread * noise[:, :1]) / people
+            lower[c], upper[c] = np.clip(np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0), 0.0, 1.0)
+        lowest, width = self.space.scales()
+        return np.minimum(lowest + width * lower, self.centres), np.maximum(lowest + width * upper, self.centres)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per cluster and coordinate."""
+        lower, upper = self.interval()
+        clusters, columns = self.centres.shape
+        return pd.DataFrame(
+            {
+                "cluster": np.repeat(np.arange(clusters), columns),
+                "count": np.repeat(self.counts, columns),
+                "coordinate": list(self.coordinates) * clusters,
+                "centre": self.centres.ravel(),
+                "lower": lower.ravel(),
+                "upper": upper.ravel(),
+            }
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Two coordinates as a map of the centres, sized by their counts; more as one line per cluster over the coordinates."""
+        ax = plots._axes(ax)
+        lower, upper = self.interval()
+        below, above = self.centres - lower, upper - self.centres
+        people = np.maximum(self.counts, 0)
+        if len(self.coordinates) <= 2:
+            x, y = self.centres[:, 0], self.centres[:, -1] if len(self.coordinates) == 2 else people
+            error = [below[:, 1], above[:, 1]] if len(self.coordinates) == 2 else None
+            ax.errorbar(x, y, xerr=[below[:, 0], above[:, 0]], yerr=error, fmt="none", ecolor=plots.BAND, capsize=2)
+            ax.scatter(x, y, s=20 + 400 * people / max(people.max(), 1.0), color=plots.INK, alpha=0.7)
+            for c, place in enumerate(zip(x, y)):
+                ax.annotate(str(c), place, color="white", ha="center", va="center", fontsize=8)
+            return plots._finish(ax, self, self.coordinates[1] if error else "count", xlabel=self.coordinates[0])
+        lowest, width = self.space.scales()
+        places = plots._categories(ax, self.coordinates)
+        for c, count in enumerate(people):
+            error = [below[c] / width, above[c] / width]
+            thick = 1 + 3 * count / max(people.max(), 1.0)
+            shift = 0.3 * ((c + 0.5) / len(people) - 0.5)
+            ax.errorbar(
+                places + shift,
+                (self.centres[c] - lowest) / width,
+                yerr=error,
+                marker="o",
+                capsize=2,
+                linewidth=thick,
+                label=str(c),
+            )
+        if len(people) <= 12:
+            ax.legend(title="cluster", fontsize=8)
+        return plots._finish(ax, self, "share of the declared range", xlabel="")

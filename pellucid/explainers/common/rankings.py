@@ -1,0 +1,82 @@
+"""Results that order things: importances of features, and votes on items. With tiers that say how sure the order is."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...release.explanation import Explanation
+from . import plots
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ordered(Explanation):
+    """Named numbers whose order matters."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """What is ordered."""
+
+    @property
+    @abstractmethod
+    def scores(self) -> np.ndarray:
+        """The released numbers, larger first in the order."""
+
+    @abstractmethod
+    def certain_gap(self, level: float = 0.95) -> float:
+        """Whatever is further apart than this is in the right order, all pairs at once, with probability `level`."""
+
+    @property
+    def order(self) -> list[int]:
+        """Positions of the names, the largest first."""
+        return [int(i) for i in np.argsort(-self.scores, kind="stable")]
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """The names, the largest first."""
+        return tuple(self.names[i] for i in self.order)
+
+    def tiers(self, level: float = 0.95) -> list[tuple[str, ...]]:
+        """The ranking cut where the noise cannot have swapped anything: with probability `level` every name of a tier
+        belongs before every name of the next. Inside a tier the order may be due to noise."""
+        gap, found = self.certain_gap(level), []
+        for before, i in zip([None, *self.order], self.order):
+            if before is None or self.scores[before] - self.scores[i] > gap:
+                found.append([self.names[i]])
+            else:
+                found[-1].append(self.names[i])
+        return [tuple(tier) for tier in found]
+
+    def _tier_of(self, level: float = 0.95) -> dict[str, int]:
+        return {name: number for number, tier in enumerate(self.tiers(level), 1) for name in tier}
+
+    def to_frame(self) -> pd.DataFrame:
+        """The names in order, with their tiers and error bars."""
+        lower, upper = self.interval()
+        tier = self._tier_of()
+        rows = [(self.names[i], self.scores[i], lower[i], upper[i], tier[self.names[i]]) for i in self.order]
+        return pd.DataFrame(rows, columns=["name", "value", "lower", "upper", "tier"])
+
+    def plot(self, ax: Any = None) -> Any:
+        return plots.ranked(self, ax)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OrderedFeatures(Ordered):
+    """Features in the order of one number each."""
+
+    features: tuple[str, ...]
+    values: np.ndarray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.features
+
+    @property
+    def scores(self) -> np.ndarray:
+        return self.values

@@ -1,0 +1,223 @@
+"""Accumulated effects from released numbers: intervals from a noisy histogram, curves from noisy sums, and their errors.
+
+Everything here is post-processing: no rows are in scope, and nothing here is secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...mechanisms import NoiseLaw
+from ..common.projection import project_counts
+
+DRAWS = 3000
+"""Simulated copies of the noise behind each error bar."""
+
+
+def interval_count(rows: int, epsilon: float) -> int:
+    """How many intervals pay: each is a divisor of the next, so that a coarse plan's borders are borders of a finer one."""
+    return max(k for k in (3, 11, 33, 99) if k == 3 or k <= 1.1 * (rows * epsilon) ** 0.4)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Intervals between grid values, and how the records at each grid value are divided over them.
+
+    `share[k, v]` is the part of a record at grid value v that counts for interval k; a value's shares add up to at most
+    one, over at most two intervals. `mass[k]` is the noisy number of records behind interval k.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    share: np.ndarray
+    mass: np.ndarray
+
+    @property
+    def edges(self) -> np.ndarray:
+        return np.concatenate([self.lower[:1], self.upper])
+
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per grid value, up to two intervals it belongs to (-1: none) and its shares in them."""
+        values = self.share.shape[1]
+        place, share = np.full((values, 2), -1), np.zeros((values, 2))
+        for v in range(values):
+            mine = np.flatnonzero(self.share[:, v] > 0)[:2]
+            place[v, : len(mine)] = mine
+            share[v, : len(mine)] = self.share[mine, v]
+        return place, share
+
+
+def plan_ranks(counts: np.ndarray, intervals: int, noise: float = 0.0) -> Plan:
+    """Intervals that hold about equally many records, from non-negative noisy counts on a public grid.
+
+    Borders are the grid values at ranks k·n/K; blocks whose borders coincide (many records tied at one value) have no
+    effect and are dropped. Tied records are divided in proportion to the ranks they cover, as the average over all tie
+    orders would; records of dropped blocks strengthen the intervals that hold the same value. The outermost cells that
+    do not rise above `noise` are left out: cleaning leaves positive noise in empty tails, and intervals that reach out to
+    it would span far more than anybody's value.
+    """
+    above = np.flatnonzero(counts > noise)
+    if len(above) > 1:
+        counts = np.where((np.arange(len(counts)) >= above[0]) & (np.arange(len(counts)) <= above[-1]), counts, 0.0)
+    total = counts.sum()
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    populated = np.flatnonzero(counts > 0)
+    if len(populated) < 2:
+        # Everybody at one value, or nobody anywhere: one interval over the whole grid, which carries what little there is.
+        return Plan(np.array([0]), np.array([len(counts) - 1]), np.ones((1, len(counts))), np.array([max(total, 1.0)]))
+    first, last = populated[0], populated[-1]
+    ranks = np.arange(intervals + 1) * total / intervals
+    edges = np.clip(np.searchsorted(below, ranks, side="right") - 1, first, last)
+    edges[0], edges[-1] = first, last
+    real = edges[1:] > edges[:-1]
+    start, stop = ranks[:-1][real], ranks[1:][real]
+    overlap = np.clip(np.minimum(stop[:, None], below[1:]) - np.maximum(start[:, None], below[:-1]), 0, None)
+    used = overlap.sum(axis=0)
+    spare = np.where(used > 0, counts / np.maximum(used, 1e-12), np.inf)
+    grow = np.where(overlap > 1e-9 * total / intervals, spare, np.inf).min(axis=1)
+    grow = np.where(np.isfinite(grow), np.maximum(grow, 1.0), 1.0)
+    share = np.where(counts > 0, grow[:, None] * overlap / np.maximum(counts, 1e-12), 0.0)
+    share = _at_most_two(share / np.maximum(share.sum(axis=0), 1.0))
+    return Plan(edges[:-1][real], edges[1:][real], share, np.maximum((share * counts).sum(axis=1), 1.0))
+
+
+def _at_most_two(share: np.ndarray) -> np.ndarray:
+    """A value met by more than two intervals (only a huge tie can be) keeps its two largest shares."""
+    crowded = np.flatnonzero((share > 0).sum(axis=0) > 2)
+    for v in crowded:
+        smallest = np.argsort(share[:, v])[:-2]
+        share[smallest, v] = 0.0
+    return share
+
+
+def plan_neighbours(counts: np.ndarray, floor: float) -> Plan:
+    """One step from each category to the next in declared order, on the records of the first of the two."""
+    steps = len(counts) - 1
+    share = np.concatenate([np.eye(steps), np.zeros((steps, 1))], axis=1)
+    return Plan(np.arange(steps), np.arange(1, steps + 1), share, np.maximum(counts[:-1], floor))
+
+
+def factorisation(mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """What to ask under Gaussian noise instead of the sums: a matrix with columns of length at most one.
+
+    An accumulated curve adds up the noise of its intervals. Asking for well-chosen combinations of the sums and solving
+    for them afterwards spreads the noise more evenly. The best combinations for a curve A·S minimise tr(AᵀA·G⁻¹) over
+    G = XᵀX with diagonal at most one, and satisfy AᵀA = G·D·G for a diagonal D; a fixed point on D finds them.
+    Reference: S. Denisov et al., Improved differential privacy for SGD via optimal private linear operators, 2022.
+    """
+    workload = curve_of_sums(mass, weights)
+    products = workload.T @ workload
+    d = np.sqrt(np.diag(products))
+    for _ in range(FIXED_POINT_STEPS):
+        root = _square_root(np.sqrt(np.outer(d, d)) * products)
+        d = np.diag(root).copy()
+    gram = root / np.sqrt(np.outer(d, d))
+    asked = _square_root(gram)
+    asked /= np.sqrt((asked**2).sum(axis=0).max())
+    return asked if _error(workload, asked) < _error(workload, np.eye(len(mass))) else np.eye(len(mass))
+
+
+FIXED_POINT_STEPS = 25
+"""Enough for the error to be within a per cent of the best."""
+
+
+def curve_of_sums(mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The matrix that turns sums of steps into the centred curve."""
+    prefix = np.concatenate([np.zeros((1, len(mass))), np.tril(np.ones((len(mass), len(mass))))])
+    return (prefix - weights @ prefix) / mass
+
+
+def _error(workload: np.ndarray, asked: np.ndarray) -> float:
+    return float(((workload @ np.linalg.inv(asked)) ** 2).sum())
+
+
+def _square_root(symmetric: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(symmetric)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def centring_weights(plan: Plan, counts: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """Weights of the borders in the mean of the interpolated curve over the (noisy) distribution of the feature."""
+    x = grid[plan.edges]
+    counts = np.where((grid >= x[0]) & (grid <= x[-1]), counts, 0.0)  # what lies outside the plan is noise
+    weights = np.array([np.interp(grid, x, unit) @ counts for unit in np.eye(len(x))])
+    whole = weights.sum()
+    return weights / whole if whole > 0 else np.full(len(x), 1 / len(x))
+
+
+def mean_effects(sums: np.ndarray, mass: np.ndarray, most: float) -> np.ndarray:
+    """Mean effect per interval; no mean can exceed the range of the model."""
+    return np.clip(sums / mass, -most, most)
+
+
+def curve(effects: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Accumulate the effects and centre the curve."""
+    y = np.concatenate([[0.0], np.cumsum(effects)])
+    return y - weights @ y
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorModel:
+    """What is public about the noise behind one accumulated curve, enough to draw copies of its error.
+
+    `cells` is the released histogram on the grid (with a cell for missing values, if any, at the end), `place` and `share`
+    how its values are divided over the intervals, `asked` the combinations of sums that were released.
+    """
+
+    sums: np.ndarray
+    mass: np.ndarray
+    most: float
+    floor: float
+    weights: np.ndarray
+    asked: np.ndarray
+    sum_law: NoiseLaw
+    count_law: NoiseLaw
+    cells: np.ndarray
+    fixed_total: bool
+    place: np.ndarray
+    share: np.ndarray
+    on_grid: np.ndarray
+    """Values of the curve at the grid values; zero outside its borders, which the centring leaves out."""
+
+    def half_widths(self, level: float) -> np.ndarray:
+        """Error bars of the curve: both noises are drawn again around what was released, and the curve is computed again.
+
+        The counts enter twice, in the mean effects and in the centring, with the same noise.
+        """
+        self.sum_law.half_width(level)  # refuses a level that is not a probability
+        shift = self._count_errors()
+        size, values = len(self.sums), len(self.place)
+        moved = np.zeros((DRAWS, size))
+        for j in range(self.place.shape[1]):
+            inside = np.flatnonzero(self.place[:, j] >= 0)
+            np.add.at(moved.T, self.place[inside, j].astype(int), (shift[:, inside] * self.share[inside, j]).T)
+        noise = self.sum_law.draws(DRAWS, seed=1)[:, :size] @ np.linalg.inv(self.asked).T
+        again = mean_effects(self.sums + noise, np.maximum(self.mass + moved, self.floor), self.most)
+        errors = again - mean_effects(self.sums, self.mass, self.most)
+        paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
+        total = max(self.cells[:values].sum(), 1.0)
+        centre = paths @ self.weights + shift[:, :values] @ self.on_grid / total
+        return np.quantile(np.abs(paths - centre[:, None]), level, axis=0)
+
+    def _count_errors(self) -> np.ndarray:
+        """Copies of the error of the cleaned counts: noise is added to them, and they are cleaned again.
+
+        Cells below their noise are taken as empty: what cleaning left there is noise, kept because it was positive, and
+        all of it is error.
+        """
+        size = len(self.cells)
+        ghost = self.cells <= self.count_law.half_width(1 - 1 / max(size, 4))
+        likely = np.where(ghost, 0.0, self.cells)
+        likely *= self.cells.sum() / max(likely.sum(), 1e-300)
+        law = self.count_law if self.count_law.size >= size else NoiseLaw(self.count_law.kind, self.count_law.scale, size)
+        noisy = likely + law.draws(DRAWS, seed=2)[:, :size]
+        total = np.full(DRAWS, self.cells.sum()) if self.fixed_total else np.maximum(noisy.sum(axis=1), 1.0)
+        return np.where(ghost, self.cells, project_counts(noisy, total) - likely)
+
+
+def noise_alone(mass: np.ndarray, weights: np.ndarray, asked: np.ndarray, sum_law: NoiseLaw, level: float) -> np.ndarray:
+    """Half-widths from the noise of the sums alone: what can be said before anything is released."""
+    noise = sum_law.draws(DRAWS, seed=1)[:, : len(mass)] @ np.linalg.inv(asked).T
+    return np.quantile(np.abs(noise @ curve_of_sums(mass, weights).T), level, axis=0)

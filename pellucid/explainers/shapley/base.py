@@ -1,0 +1,316 @@
+"""What the Shapley explainers share: the record asked about, or the people as the records, and advice from public numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...errors import PlanError
+from ...mechanisms import Choosing, NoiseLaw
+from ...public.records import kept_record, record_digest
+from ...public.rows import Rows
+from ...public.schema import Schema
+from ...query.bounds import Cells
+from ...query.kinds import Choice, Sum
+from ...query.scores import QuantileScore
+from ...release.door import Answer
+from ...release.plan import Public
+from ..common.base import OfModel, keep_whole_number
+from .against import Background, estimator_against
+from .bound import ShapleyVectors
+from .certainty import NoisyCount, picks_gap, values_gap
+from .choose import NARROWEST, Chosen, Method, estimator_for
+from .results import ShapleyValues
+from .scores import ShapleyScore
+
+REFERENCES = (
+    "S. M. Lundberg, S.-I. Lee, A unified approach to interpreting model predictions, NeurIPS 2017.",
+    "E. Štrumbelj, I. Kononenko, Explaining prediction models and individual predictions with feature contributions, 2014.",
+    "Differentially private ranking release for Kernel SHAP (the question; the certificates here are others).",
+)
+FINE = 0.02
+"""The gap, as a part of the output range, that previews speak about: what usually separates the leading features."""
+
+
+WIDEST = 1e300
+
+
+def _two_ends(certified: Any) -> tuple[float, float]:
+    """A certified output range as two plain numbers."""
+    try:
+        lo, hi = (float(v) for v in certified if not isinstance(v, str | bytes))
+    except (TypeError, ValueError, OverflowError):
+        lo, hi = math.nan, math.nan
+    if not -math.inf < lo <= hi < math.inf:
+        raise PlanError("certified=: give two finite numbers, the lower end first, for example (0.0, 1.0).")
+    return lo, hi
+
+
+@dataclass(frozen=True)
+class Few:
+    """Some coordinates of Shapley vectors."""
+
+    chosen: Chosen
+    kept: tuple[int, ...]
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        return self.chosen(rows)[:, list(self.kept)]
+
+
+@dataclass(frozen=True)
+class WithShapley(OfModel):
+    """Base of explainers that compute Shapley vectors of a model."""
+
+    method: Method | None = field(default=None, kw_only=True)
+    permutations: int | None = field(default=None, kw_only=True)
+    samples: int | None = field(default=None, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+    certified: Sequence[float] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        keep_whole_number(self, "permutations", 2, 10_000)
+        keep_whole_number(self, "samples", 2, 1_000_000)
+        if self.seed is None:
+            raise PlanError("seed=None: give a whole number from 0 on; it is public.")
+        keep_whole_number(self, "seed", 0, 2**32)
+        if not NARROWEST < self.model.range < WIDEST:
+            raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
+        if self.certified is not None:
+            object.__setattr__(self, "certified", _two_ends(self.certified))
+
+    def chosen(self, schema: Schema) -> Chosen:
+        """The estimator, by public facts; kept, because planning, asking and previewing one release each need it."""
+        kept = self.__dict__.get("_chosen")
+        if kept is None or kept[0] is not schema:
+            kept = (schema, self._choose(schema))
+            self.__dict__["_chosen"] = kept
+        return kept[1]
+
+    def _choose(self, schema: Schema) -> Chosen:
+        raise NotImplementedError
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "permutations": self.permutations,
+            "samples": self.samples,
+            "seed": self.seed,
+            "certified": self.certified,
+        }
+
+    def _described(self) -> dict[str, Any]:
+        certified = None if self.certified is None else list(self.certified)
+        return {"explainer": type(self).__name__, **self._settings, "certified": certified}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+
+
+@dataclass(frozen=True)
+class AboutRecord(WithShapley):
+    """Base of explainers about one record, public or secret.
+
+    With `record`, the session's people are the private background. With `public_background` instead, the session's own
+    records are the secret: usually a single one, else the mean over all.
+    """
+
+    record: Any = field(default=None, repr=False)
+    public_background: Any = field(default=None, kw_only=True, repr=False)
+    label: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.record is None) == (self.public_background is None):
+            raise PlanError(
+                "give either record= (a public record, explained against the session's people) or public_background= (public "
+                "records, against which the session's own record is explained)."
+            )
+        if self.record is not None:
+            object.__setattr__(self, "record", kept_record(self.record))
+        else:
+            object.__setattr__(self, "public_background", Background.of(self.public_background))
+        if not isinstance(self.label, str) or len(self.label) > 200:
+            raise PlanError("label=: give a short text by which you will know the record again.")
+
+    def _choose(self, schema: Schema) -> Chosen:
+        if self.record is None:
+            return estimator_against(self.model, schema, self.public_background, **self._settings)
+        return estimator_for(self.model, schema, dict(self.record), **self._settings)
+
+    def about_record(self) -> str:
+        """What the certificate says about the record asked about."""
+        if self.record is None:
+            return "the session's own records are the ones explained: protected as the explanation data; the background is public"
+        return "not protected: it is known to whoever asks, and the release depends on it; it is stored nowhere"
+
+    def assumptions(self) -> tuple[str, ...]:
+        if self.record is None:
+            return ("the background records that were given are public",)
+        return ("the record asked about is public to whoever asks, or its owner agrees: this guarantee is not about it",)
+
+    def _described(self) -> dict[str, Any]:
+        about = (
+            {"record": record_digest(self.record)} if self.record is not None else {"background": self.public_background.digest}
+        )
+        return {**super()._described(), **about, "label": self.label}
+
+    def values_query(self, public: Public, few: Sequence[int] | None = None) -> Sum:
+        chosen = self.chosen(public.schema)
+        kept = chosen if few is None else Few(chosen, tuple(few))
+        return Sum(kept, chosen.bound(count=public.count_needed, few=few), columns=chosen.columns)
+
+    def values_of(
+        self, answer: Answer, public: Public, few: Sequence[int] | None = None, order: Sequence[str] | None = None
+    ) -> ShapleyValues:
+        """Released totals as values: of all features of the model, or of a few; `order` lists what to show."""
+        chosen, bound = self.chosen(public.schema), answer.bound
+        assert isinstance(bound, ShapleyVectors)
+        count = answer.integers[-1] / bound.LIMIT if bound.count else float(public.planning_rows)
+        mean = bound.mean(answer.integers, public.rows)
+        names = chosen.features if few is None else tuple(chosen.features[i] for i in few)
+        order = self.model.ready(public.schema).features if order is None else order
+        return ShapleyValues(
+            features=tuple(order),
+            values=np.array([float(mean[names.index(name)]) if name in names else 0.0 for name in order]),
+            used=tuple(name in names for name in order),
+            law=answer.law.times(bound.unit / max(count, 1.0)),
+            radius=bound.unit * bound.LIMIT,
+            centre=chosen.farthest_centre,
+            count=count,
+            noisy_count=bound.count,
+            label=self.label,
+            estimator=chosen.why,
+        )
+
+    def values_law(self, public: Public, share: Fraction = Fraction(1), few: Sequence[int] | None = None) -> NoiseLaw:
+        """The noise of a mean Shapley value, known before anything is asked."""
+        query = self.values_query(public, few)
+        assert isinstance(query.bound, ShapleyVectors)
+        return public.mechanism(query, share).law.times(query.bound.unit / public.rows_or_default)
+
+    def counted(self, public: Public) -> NoisyCount | None:
+        """What a noisy count would do to the order of values; None where the number of records is public."""
+        bound = self.values_query(public).bound
+        assert isinstance(bound, ShapleyVectors)
+        return NoisyCount(bound.unit * bound.LIMIT, self.chosen(public.schema).farthest_centre) if bound.count else None
+
+    def choice(self, public: Public, k: int, absolute: bool) -> Choice:
+        chosen = self.chosen(public.schema)
+        # Where the number of records is secret, nobody can say how often a centre has to be added back.
+        bound = chosen.bound(ranked=True, centred=public.rows is not None or not (absolute or chosen.ranges))
+        score = ShapleyScore(bound, records=public.rows_or_default, absolute=absolute)
+        return Choice(Sum(chosen, bound, columns=chosen.columns), score, min(k, max(1, len(chosen.features) - 1)))
+
+    def picking(self, public: Public, k: int, absolute: bool, share: Fraction = Fraction(1)) -> tuple[Choosing, float]:
+        """How picks would be calibrated, and their exponent per unit of a mean Shapley value."""
+        choice = self.choice(public, k, absolute)
+        relation, weight = choice.touched(public.relation)
+        how = choice.score.calibrate(relation, weight * public.unit.rows_per_unit, public.spend.part(share), choice.k)
+        return how, float(how.rate) * public.rows_or_default / choice.of.bound.unit  # type: ignore[attr-defined]
+
+    def advice(self, public: Public) -> list[str]:
+        """What can be told apart at this price, in which form to ask, and what would be needed for more. No data."""
+        d, width = len(self.chosen(public.schema).features), self.model.range
+        how, rate = self.picking(public, 1, True)
+        first = picks_gap(d, 1, how.flip) / rate if d > 1 else 0.0
+        law = self.values_law(public)
+        whole = values_gap(law, d, d, False, counted=self.counted(public)) if d > 1 else law.half_width(0.95)
+        said = [
+            f"with {public.planning_rows:,} records the feature in first place is right with 95 % if it leads by {first:.3g} "
+            f"({first / width:.2g} of the output range); all values are in order with 95 % if neighbours differ by {whole:.3g}"
+        ]
+        wanted = FINE * width
+        if whole <= wanted:
+            said.append("take values: at this price even small differences between all features are visible")
+        elif first <= wanted:
+            said.append(
+                "take a ranking, with magnitudes if sizes matter: leaders are sure, small differences further down are not"
+            )
+        elif first <= 5 * wanted:
+            said.append("take a ranking of few features: only clear leaders are sure, and values will mostly be noise")
+        else:
+            said.append("too noisy: not even a clear leader is sure at this price and number of records")
+        if first > wanted:
+            said.append(f"for a lead of {FINE:g} of the range: {_needed(public, first / wanted)}")
+        if public.rows is None:
+            said.append(
+                "the number of records is secret: these numbers are for the expected one, and values pay for a noisy count"
+            )
+        return said
+
+
+CAPS = 2.0 ** (-np.arange(48, -1, -1) / 4)
+"""Candidate caps, as parts of the largest possible size: down to a 4096th."""
+
+CAP_SHARE = Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class AboutPeople(WithShapley):
+    """Base of explainers of the session's people against a public background, with a cap on sizes."""
+
+    public_background: Any = field(default=None, kw_only=True, repr=False)
+    cap: float | str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.public_background is None:
+            raise PlanError("public_background=: give a few public records that predictions are compared with.")
+        object.__setattr__(self, "public_background", Background.of(self.public_background))
+        cap = self.cap
+        number = isinstance(cap, int | float) and not isinstance(cap, bool) and NARROWEST < cap <= self.model.range
+        if not (cap is None or (isinstance(cap, str) and cap == "range") or number):
+            raise PlanError(
+                f"cap={cap!r}: give a number up to {self.model.range:g} (the output range) and not below {NARROWEST:g}, 'range', "
+                "or leave it out."
+            )
+
+    def _choose(self, schema: Schema) -> Chosen:
+        return estimator_against(self.model, schema, self.public_background, **self._settings)
+
+    def assumptions(self) -> tuple[str, ...]:
+        return ("the background records that were given are public",)
+
+    @property
+    def _shares(self) -> dict[str, Fraction]:
+        """The share of the cap, where it is private, and of what is released."""
+        return {"cap": CAP_SHARE, "rest": 1 - CAP_SHARE} if self.cap is None else {"rest": Fraction(1)}
+
+    def cap_choice(self, public: Public, sizes: Callable[[Rows], np.ndarray], top: float, beyond: float) -> Choice:
+        """A private quantile of sizes per record, among candidates up to `top`, with about `beyond` records above it."""
+        part = public.spend.part(CAP_SHARE)
+        epsilon = float(part.amount) if part.currency == "epsilon" else math.sqrt(2 * float(part.amount))
+        # Closer to the top, empty candidates far above everybody would be taken too often.
+        many = max(beyond, 12 / epsilon) / public.rows_or_default
+        q = Fraction(1 - min(max(many, 1e-4), 0.4)).limit_denominator(10_000)
+        return Choice(Sum(CapCell(sizes, top), Cells(len(CAPS)), columns=self.columns(public.schema)), QuantileScore(q))
+
+    def _described(self) -> dict[str, Any]:
+        return {**super()._described(), "background": self.public_background.digest, "cap": self.cap}
+
+
+@dataclass(frozen=True)
+class CapCell:
+    """Per record: which candidate cap its size just reaches."""
+
+    sizes: Callable[[Rows], np.ndarray]
+    top: float
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, None, None]:
+        cell = np.searchsorted(CAPS * self.top, self.sizes(rows), side="left")
+        return np.minimum(cell, len(CAPS) - 1)[:, None], None, None
+
+
+def _needed(public: Public, factor: float) -> str:
+    """What would make every gap smaller by a factor: that many times the records, or the price."""
+    rows = math.ceil(public.planning_rows * factor)
+    amount = float(public.spend.amount)
+    price = f"ε = {amount * factor:.3g}" if public.spend.currency == "epsilon" else f"ρ = {amount * factor**2:.3g}"
+    return f"about {rows:,} records at this price, or {price} with these records"

@@ -1,0 +1,269 @@
+"""Shapley vectors from the answers of a model on mixtures of two records: enumeration, permutations, kernel regression.
+
+A coalition is the set of features that a mixture takes from the record asked about; the others come from a background record.
+Every estimator here is linear in the answers: φ = answers · weights + f(x) · full, by a *design* that is public and the same
+whatever the data. Features that are given nothing to do get exactly nothing, and the parts add up to f(x) − f(z) exactly.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...errors import PlanError
+from ...public.model import Model
+from ...public.rows import Rows
+from ...public.schema import Schema
+from .radii import Radii
+
+CELLS = 1 << 22
+"""Cells of model input held at once."""
+
+MOST_ENUMERATED = 12
+MOST_RANKS = 1 << 24
+"""Places of features in public orders that are held in memory, over all groups."""
+
+RecordAsked = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Coalitions to ask about (rows of `masks`), what each answer gives to each feature, and what f(x) gives."""
+
+    masks: np.ndarray
+    weights: np.ndarray
+    full: np.ndarray
+
+    def radii(self) -> Radii:
+        """Sizes of the vectors this design can give for any bounded model, around (f(x) − middle of the range)·full.
+
+        L∞, spread and pair are exact; L1 and L2 are upper bounds. Claim: shapley-design
+
+        >>> enumeration(2).radii().linf
+        0.75
+        """
+        b = self.weights
+        d = b.shape[1]
+        rows = np.abs(b).sum(axis=0) / 2
+        lengths = np.linalg.norm(b, axis=1)
+        some = lengths > 0
+        scaled = b[some] / np.sqrt(lengths[some])[:, None]
+        l2 = math.sqrt(max(float(np.linalg.eigvalsh(scaled.T @ scaled)[-1]), 0.0) * float(lengths.sum())) / 2
+        l2 = min(l2, float(lengths.sum()) / 2, float(np.linalg.norm(rows)))
+        spread = pair = 0.0
+        for i in range(1, d):
+            spread = max(spread, float(np.abs(b[:, :i] - b[:, [i]]).sum(axis=0).max()) / 2)
+            pair = max(pair, float(np.abs(b[:, :i] + b[:, [i]]).sum(axis=0).max()) / 2)
+        linf = float(rows.max())
+        return Radii(linf, min(math.sqrt(d) * l2, float(rows.sum())), l2, spread, max(pair, spread, linf))
+
+
+@functools.lru_cache(maxsize=8)
+def enumeration(features: int) -> Design:
+    """All coalitions: exact."""
+    d = features
+    if not 1 <= d <= MOST_ENUMERATED:
+        raise PlanError(f"{d} features: all coalitions are asked about for 1 to {MOST_ENUMERATED} features; use permutations.")
+    masks = (np.arange(2**d - 1)[:, None] >> np.arange(d)) & 1 == 1
+    weight = np.array([1 / (d * math.comb(d - 1, s)) for s in range(d)])
+    size = masks.sum(axis=1)
+    inside = weight[np.maximum(size - 1, 0)][:, None]
+    return Design(masks, np.where(masks, inside, -weight[size][:, None]), np.full(d, 1 / d))
+
+
+@functools.lru_cache(maxsize=32)
+def kernel_design(features: int, samples: int, seed: int) -> Design:
+    """Least squares over public coalitions drawn by the Shapley kernel (each with its complement), efficiency kept exactly.
+
+    Coalitions are drawn by the kernel and therefore not weighted by it. With as many samples as coalitions, all of them are
+    asked about, weighted by the kernel, and the result is exact.
+    """
+    d = features
+    if d == 1:
+        return enumeration(1)
+    if d <= 20 and samples >= 2**d - 2:
+        masks = (np.arange(1, 2**d - 1)[:, None] >> np.arange(d)) & 1 == 1
+        size = masks.sum(axis=1)
+        weight = (d - 1) / (np.array([math.comb(d, int(s)) for s in range(d + 1)], dtype=float)[size] * size * (d - size))
+    else:
+        rng = np.random.Generator(np.random.PCG64(seed))
+        chance = 1 / (np.arange(1, d) * (d - np.arange(1.0, d)))
+        size = np.searchsorted(np.cumsum(chance / chance.sum())[:-1], rng.random(samples // 2), side="right") + 1
+        drawn = rng.random((len(size), d)).argsort(axis=1).argsort(axis=1) < size[:, None]
+        masks, count = np.unique(np.concatenate([drawn, ~drawn]), axis=0, return_counts=True)
+        weight = count.astype(float)
+    z = masks.astype(float)
+    moment = (z * weight[:, None]).T @ z
+    if np.linalg.matrix_rank(moment) < d:
+        raise PlanError(f"samples={samples}: too few coalitions for {d} features; use at least {8 * d}.")
+    inverse = np.linalg.inv(moment)
+    shares = inverse.sum(axis=1) / inverse.sum()
+    # φ = G(y − y0) + shares·(f(x) − y0 − 1·G(y − y0)), with G the unconstrained solution.
+    free = inverse @ (z * weight[:, None]).T
+    tied = free - np.outer(shares, free.sum(axis=0))
+    nobody = -shares - tied.sum(axis=1)
+    return Design(np.concatenate([masks, np.zeros((1, d), dtype=bool)]), np.concatenate([tied.T, nobody[None]]), shares)
+
+
+class Mixtures:
+    """A model asked about mixtures of one public record and background records."""
+
+    def __init__(self, model: Model, record: RecordAsked, schema: Schema):
+        self.ready = model.ready(schema)
+        self.names = [name for name, _ in record]
+        self.asked = np.array([value for _, value in record])
+
+    def prediction(self) -> float:
+        """f(x), inside the declared range."""
+        return float(self.ready.predict(self.ready.inputs({n: np.array([v]) for n, v in zip(self.names, self.asked)}))[0])
+
+    def answers(self, columns: list[np.ndarray]) -> np.ndarray:
+        """Predictions for records given column by column, in arrays of any one shape."""
+        inputs = self.ready.inputs({name: column.ravel() for name, column in zip(self.names, columns)})
+        return self.ready.predict(inputs).reshape(columns[0].shape)
+
+    def vectors(self, background: np.ndarray, design: Design) -> np.ndarray:
+        """One Shapley vector per background record, a bounded number of mixtures at a time."""
+        n, d = background.shape
+        out = np.tile(self.prediction() * design.full, (n, 1))
+        at_once = max(1, CELLS // d)
+        rows = max(1, min(n, at_once // len(design.masks)))
+        step = max(1, at_once // rows)
+        for start in range(0, n, rows):
+            piece = slice(start, start + rows)
+            for first in range(0, len(design.masks), step):
+                some = slice(first, first + step)
+                masks, z = design.masks[some], background[piece]
+                columns = [np.where(masks[:, j], self.asked[j], z[:, [j]]) for j in range(d)]
+                out[piece] += self.answers(columns) @ design.weights[some]
+        return out
+
+    def along_orders(self, background: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+        """Mean gains along orders; `ranks` are (group, order, feature): the place of each feature in each order."""
+        n, d = background.shape
+        count, inner = ranks.shape[1], np.arange(1, d)
+        ends = self.answers(list(background.T)), np.full(n, self.prediction())
+        out = np.zeros((n, d))
+        orders = max(1, min(count, CELLS // d**2))
+        rows = max(1, min(n, CELLS // (d * d * orders)))
+        for start in range(0, n, rows):
+            z = background[start : start + rows]
+            for first in range(0, count, orders):
+                rank = ranks[group[start : start + rows], first : first + orders]
+                columns = [np.where(rank[:, :, [j]] < inner, self.asked[j], z[:, [j], None]) for j in range(d)]
+                path = np.empty((*rank.shape[:2], d + 1))
+                path[:, :, 1:d] = self.answers(columns)
+                path[:, :, 0], path[:, :, d] = (end[start : start + rows, None] for end in ends)
+                out[start : start + rows] += np.take_along_axis(np.diff(path, axis=2), rank, axis=2).sum(axis=1)
+        return out / count
+
+
+def positions(rows: Rows, names: list[str]) -> np.ndarray:
+    return np.column_stack([rows[name] for name in names])
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """Exact Shapley vectors by asking about all coalitions: 2^d model calls per background record, for at most 12 features."""
+
+    model: Model
+    record: RecordAsked
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.record)
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        mixtures = Mixtures(self.model, self.record, rows.schema)
+        return mixtures.vectors(positions(rows, mixtures.names), enumeration(len(self.record)))
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """Shapley vectors averaged over public orders of the features; each order is exactly efficient.
+
+    Per background record `permutations` orders are used (an even number: each with its reverse), permutations·(d − 1) + 1
+    model calls. Which of `groups` public sets of orders a record gets is decided by a public hash of the record itself, so
+    that the errors of different records differ and average out over the background; a record's vector still depends on
+    nothing but that record. Many permutations of many features need fewer groups: memory is limited.
+    """
+
+    model: Model
+    record: RecordAsked
+    permutations: int = 8
+    seed: int = 0
+    groups: int = 1024
+
+    def __post_init__(self) -> None:
+        if self.permutations < 2 or self.permutations % 2 or self.groups < 1 or self.seed < 0:
+            raise PlanError(
+                f"permutations={self.permutations!r}, groups={self.groups!r}, seed={self.seed!r}: give an even number of "
+                "permutations from 2 on, at least one group and a seed of at least 0."
+            )
+        one = self.permutations * len(self.record)
+        if one > MOST_RANKS:
+            raise PlanError(
+                f"permutations={self.permutations!r} of {len(self.record)} features do not fit into memory: use at most "
+                f"{MOST_RANKS // len(self.record) // 2 * 2}."
+            )
+        object.__setattr__(self, "groups", min(self.groups, MOST_RANKS // one))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.record)
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        mixtures = Mixtures(self.model, self.record, rows.schema)
+        background = positions(rows, mixtures.names)
+        d = len(self.record)
+        if math.factorial(min(d, MOST_ENUMERATED)) <= self.permutations:
+            # Fewer orders exist than were asked for; the mean over all of them is what enumeration gives.
+            return mixtures.vectors(background, enumeration(d))
+        group = (_hash(background) % np.uint64(self.groups)).astype(np.intp)
+        return mixtures.along_orders(background, group, _ranks(d, self.permutations, self.groups, self.seed))
+
+
+@functools.lru_cache(maxsize=8)
+def _ranks(features: int, permutations: int, groups: int, seed: int) -> np.ndarray:
+    """(group, order, feature): the place of each feature in public orders, drawn in pairs of an order and its reverse."""
+    drawn = np.random.Generator(np.random.PCG64(seed)).random((groups, permutations // 2, features))
+    ranks = drawn.argsort(axis=2).argsort(axis=2).astype(np.int16)
+    return np.concatenate([ranks, features - 1 - ranks], axis=1)
+
+
+def _hash(background: np.ndarray) -> np.ndarray:
+    """A number for every record, from its values alone (−0 and 0 are one value, and so are all NaN)."""
+    bits = np.where(np.isnan(background), np.nan, background + 0.0).view(np.uint64)
+    state = np.zeros(len(background), dtype=np.uint64)
+    for column in bits.T:
+        # The finaliser of splitmix64 after each column: every bit of a value reaches every bit of the state.
+        state = (state ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state = state ^ (state >> np.uint64(31))
+    return state
+
+
+@dataclass(frozen=True)
+class Regressed:
+    """Shapley vectors by kernel regression with one public design for all records; `design.radii()` are its own sizes."""
+
+    model: Model
+    record: RecordAsked
+    samples: int = 2048
+    seed: int = 0
+    design: Design = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "design", kernel_design(len(self.record), self.samples, self.seed))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.record)
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        mixtures = Mixtures(self.model, self.record, rows.schema)
+        return mixtures.vectors(positions(rows, mixtures.names), self.design)

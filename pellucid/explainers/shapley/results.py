@@ -1,0 +1,359 @@
+"""Released Shapley values, rankings by them, importances and dependence curves: numbers only, with error bars."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ...errors import PlanError
+from ...mechanisms import NoiseLaw
+from ...release.explanation import Explanation, checked_level
+from ..common.rankings import OrderedFeatures
+from ..common.results import AnyCurve
+from . import plots as shapley_plots
+from .certainty import NoisyCount, picks_gap, picks_right, values_gap, values_right
+
+DRAWS = 4_000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyValues(OrderedFeatures):
+    """What each feature added to one prediction: `.features`, `.values`, `.ranking` and `.tiers()` by size, `.waterfall()`.
+
+    Features that are not `used` have no part in the model: their values are 0 and not noisy. `law` is the noise of a value, over
+    all that were drawn together; with `noisy_count` the last of its coordinates is that of the number of records. With
+    `base`, the noisy mean prediction, the values add up exactly from it to `prediction`. No record is in here.
+    """
+
+    kind: ClassVar[str] = "shapley values"
+    used: tuple[bool, ...]
+    law: NoiseLaw
+    radius: float
+    centre: float
+    count: float
+    noisy_count: bool
+    label: str = ""
+    estimator: str = ""
+    base: float | None = None
+    prediction: float | None = None
+    base_law: NoiseLaw | None = None
+    ylabel: str = "Shapley value"
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Sizes: what the ranking and the tiers are about."""
+        return np.abs(self.values)
+
+    def errors(self, draws: int = DRAWS) -> np.ndarray:
+        """Copies of the errors of all values together, from the public law of the noise."""
+        used = np.array(self.used)
+        noise = self.law.draws(draws)
+        own = noise[:, : used.sum()]
+        if self.noisy_count:
+            # A mean over a noisy count is wrong in proportion to its distance from the centre, of which only a limit is told.
+            far = np.abs(self.values[used]) + self.centre
+            own = own - noise[:, [-1]] * far / self.radius
+        if self.base_law is not None:
+            values, base = self.law.std**2, self.base_law.std**2
+            whole = used.sum() * values + base
+            excess = own.sum(axis=1) + self.base_law.draws(draws, seed=1)[:, 0]
+            own = own - (values / whole * excess[:, None] if whole > 0 else 0.0)
+        whole_errors = np.zeros((draws, len(used)))
+        whole_errors[:, used] = own
+        return whole_errors
+
+    @property
+    def counted(self) -> NoisyCount | None:
+        """What a noisy count does to the order; None where the number of records is public."""
+        return NoisyCount(self.radius, self.centre) if self.noisy_count else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the noisy count says nothing: then all values are those of the centre, and no order is known."""
+        return self.noisy_count and self.count < 1
+
+    def spread(self, level: float = 0.95) -> float:
+        """Signed values further apart than this are in the right order, all pairs at once, with probability `level`."""
+        checked_level(level)
+        if self.lost:
+            return math.inf
+        noise = self.law.draws(DRAWS)
+        own = noise[:, : sum(self.used)]
+        own = own if all(self.used) else np.hstack([own, np.zeros((len(own), 1))])
+        return float(np.quantile(np.ptp(own, axis=1) + self._apart(noise), level))
+
+    def _apart(self, noise: np.ndarray) -> np.ndarray | float:
+        return 0.0 if self.counted is None else self.counted.apart(noise[:, -1])
+
+    def half_widths(self, level: float = 0.95) -> np.ndarray:
+        used, level = np.array(self.used), checked_level(level)
+        if self.lost:
+            return np.where(used, 2 * (self.radius + self.centre), 0.0)
+        if not self.noisy_count and self.base_law is None:
+            return np.where(used, self.law.half_width(level), 0.0)
+        return np.quantile(np.abs(self.errors()), level, axis=0)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): each value without noise, by the same estimator, lies inside with probability `level`."""
+        half = self.half_widths(level)
+        return self.values - half, self.values + half
+
+    def certain_gap(self, level: float = 0.95) -> float:
+        """Sizes further apart than this are in the right order, all pairs at once, with probability `level`.
+
+        Noise changes two sizes by at most the sum of the sizes of their noise, so the two largest of these decide. The noise
+        of a count scales all values alike; what it moves beyond that comes on top.
+        """
+        checked_level(level)
+        if sum(self.used) < 1 or len(self.used) < 2:
+            return 0.0
+        if self.lost:
+            return math.inf
+        noise = self.law.draws(DRAWS)
+        sizes = np.abs(self.errors() if self.base_law is not None else np.pad(noise[:, : sum(self.used)], ((0, 0), (0, 1))))
+        return float(np.quantile(np.partition(sizes, -2, axis=1)[:, -2:].sum(axis=1) + self._apart(noise), level))
+
+    def thresholded(self, level: float = 0.95, together: bool = False) -> dict[str, float]:
+        """The values whose interval does not hold 0, the largest first.
+
+        Computed from noisy values, so it says nothing that was not released: a value that is exactly 0 passes with
+        probability 1 − `level` (with `together`, any such value at all does), and a small one may be missing.
+        """
+        half = np.quantile(np.abs(self.errors()).max(axis=1), checked_level(level)) if together else self.half_widths(level)
+        kept = np.abs(self.values) > half
+        return {self.features[i]: float(self.values[i]) for i in self.order if kept[i] and self.used[i]}
+
+    def to_frame(self) -> pd.DataFrame:
+        lower, upper = self.interval()
+        tier = self._tier_of()
+        rows = [(self.features[i], self.values[i], lower[i], upper[i], tier[self.features[i]]) for i in self.order]
+        return pd.DataFrame(rows, columns=["feature", "value", "lower", "upper", "tier"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Bars with error bars, the largest on top; the shade changes where the order is sure."""
+        return shapley_plots.bars(self, ax)
+
+    def waterfall(self, ax: Any = None, most: int = 12) -> Any:
+        """One value after the other, from the mean prediction (or from 0) to the prediction (or to the sum of the values)."""
+        return shapley_plots.waterfall(self, ax, most)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyRanking(Explanation):
+    """The features that mattered most for one prediction: `.ranking`, the first one first; `.gap`, `.certainty(gap)`.
+
+    `how` says how it was found: "picks" (one private choice after the other) or "values" (all noisy values, sorted).
+    `magnitudes` are released values: of the chosen features after picks, of all features otherwise, or None.
+    `record_rate` is the exponent of a pick per record and unit of a mean value. `records` is the public number of records, or
+    the public guess at it (`guessed`), or None: how sure picks are then depends on a number that nobody told.
+    """
+
+    kind: ClassVar[str] = "shapley ranking"
+    picked: tuple[str, ...]
+    by: str
+    how: str
+    features: tuple[str, ...]
+    candidates: int
+    picks: int
+    flip: bool
+    record_rate: float = 0.0
+    records: int | None = None
+    guessed: bool = False
+    label: str = ""
+    estimator: str = ""
+    magnitudes: ShapleyValues | None = None
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        return self.picked
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """The noisy values in the order of the ranking, where they were released."""
+        return None if self.magnitudes is None else self.magnitudes.values[self._places()]
+
+    def _places(self) -> list[int]:
+        assert self.magnitudes is not None
+        return [self.magnitudes.features.index(name) for name in self.picked]
+
+    @property
+    def rate(self) -> float | None:
+        """The exponent of a pick per unit of a mean value; None after noisy values, or without a number of records."""
+        return None if self.how == "values" or self.records is None else self.record_rate * self.records
+
+    @property
+    def gap(self) -> float | None:
+        """The lead from which all places are right with 95 %; None where that depends on a number of records nobody told."""
+        if self.how == "values":
+            assert self.magnitudes is not None
+            return math.inf if self.magnitudes.lost else values_gap(*self._sorted(), **self._beside())
+        if self.candidates < 2:
+            return 0.0
+        return None if self.rate is None else picks_gap(self.candidates, self.picks, self.flip) / self.rate
+
+    def _sorted(self) -> tuple[NoiseLaw, int, int, bool]:
+        assert self.magnitudes is not None
+        return self.magnitudes.law, len(self.features), self.picks, self.by == "signed"
+
+    def _beside(self) -> dict[str, Any]:
+        assert self.magnitudes is not None
+        return {"idle": len(self.features) - self.candidates, "counted": self.magnitudes.counted}
+
+    def certainty(self, gap: float, records: int | None = None) -> float:
+        """The chance (at least) that the whole ranking is right, if each feature leads the next, and the last of them all the
+        others, by at least `gap`.
+
+        After private picks it is larger the more records there are. Where their number is secret it is that for the public
+        guess, and `records` sets another one: the statement holds if there are at least as many.
+        """
+        if isinstance(gap, bool) or not isinstance(gap, int | float | np.integer | np.floating) or not gap >= 0:
+            raise PlanError(f"gap={gap!r}: give a lead in units of the output, a number from 0 on.")
+        if records is not None and (isinstance(records, bool) or not isinstance(records, int | np.integer) or records < 1):
+            raise PlanError(f"records={records!r}: give a whole number of records from 1 on.")
+        if self.how == "values":
+            assert self.magnitudes is not None
+            if self.magnitudes.lost:
+                return float(len(self.features) < 2)
+            return values_right(float(gap), *self._sorted(), **self._beside())
+        if self.candidates < 2:
+            return 1.0
+        known = self.records if records is None or not (self.guessed or self.records is None) else int(records)
+        if known is None:
+            raise PlanError(
+                "the number of records is secret and nobody guessed it, so nothing is known about how sure picks are: open the "
+                "session with expected_rows=, or say certainty(gap, records=…) for a number that is certainly reached."
+            )
+        return picks_right(float(gap), self.record_rate * known, self.candidates, self.picks, self.flip)
+
+    @property
+    def text(self) -> str:
+        """How sure the ranking is, in words."""
+        if self.gap is None:
+            return "how sure the places are depends on the number of records, which is secret"
+        words = f"right with 95 % where the lead is at least {self.gap:.3g}"
+        return words + (f", if there are at least {self.records:,} records" if self.guessed and self.how == "picks" else "")
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{place}. {name}' for place, name in enumerate(self.picked, 1))} ({self.text})"
+
+    def tiers(self, level: float = 0.95) -> list[tuple[str, ...]]:
+        """The ranking cut where released values leave no doubt: with probability `level` every name of a tier belongs before
+        every name of the next. Without values nothing is cut: `.gap` and `.certainty` say what is known."""
+        checked_level(level)
+        if self.magnitudes is None:
+            return [self.picked]
+        values = self.magnitudes.values[self._places()]
+        scores = values if self.by == "signed" else np.abs(values)
+        gap = self.magnitudes.spread(level) if self.by == "signed" else self.magnitudes.certain_gap(level)
+        found: list[list[str]] = [[]]
+        for i, name in enumerate(self.picked):
+            if i and scores[:i].min() - scores[i:].max() > gap:
+                found.append([])
+            found[-1].append(name)
+        return [tuple(tier) for tier in found]
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) of the released values, in the order of the ranking; empty where no values were released."""
+        checked_level(level)
+        if self.magnitudes is None:
+            return np.empty(0), np.empty(0)
+        lower, upper = self.magnitudes.interval(level)
+        return lower[self._places()], upper[self._places()]
+
+    def to_frame(self) -> pd.DataFrame:
+        frame = pd.DataFrame({"place": range(1, len(self.picked) + 1), "feature": list(self.picked)})
+        if self.magnitudes is None:
+            return frame
+        tier = {name: number for number, names in enumerate(self.tiers(), 1) for name in names}
+        lower, upper = self.interval()
+        return frame.assign(value=self.values, lower=lower, upper=upper, tier=[tier[name] for name in self.picked])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The ranking from top to bottom: bars with error bars where values are known, names alone otherwise."""
+        if self.magnitudes is not None:
+            return shapley_plots.ranking(self, ax)
+        ax = shapley_plots.ranking(replace(self, records=self.records or 1), ax)
+        ax.set_xlabel(self.text + (f" · {self.label}" if self.label else ""))
+        return ax
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyImportance(OrderedFeatures):
+    """How much features move predictions over all people, the mean size of Shapley values: `.features`, `.values`, `.ranking`.
+
+    Sizes above `cap` counted as `cap` (with `norm` "L2": vectors longer than it were shortened to it). `offset` is what a value
+    is counted from, `radius` what a record can move it by.
+    """
+
+    kind: ClassVar[str] = "shapley importance"
+    used: tuple[bool, ...]
+    law: NoiseLaw
+    cap: float
+    norm: str
+    radius: float
+    offset: float
+    count: float
+    noisy_count: bool
+    estimator: str = ""
+    ylabel: str = "mean size of the Shapley value"
+
+    def certain_gap(self, level: float = 0.95) -> float:
+        # The noise of the count scales all values alike and swaps none; a feature without a part has no noise of its own.
+        spread = self.law.spread(sum(self.used), checked_level(level))
+        return (
+            spread if all(self.used) else max(spread, float(np.quantile(np.abs(self._own()).max(axis=1), checked_level(level))))
+        )
+
+    def _own(self) -> np.ndarray:
+        return self.law.draws(DRAWS)[:, : sum(self.used)]
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): each value without noise, by the same estimator and cap, lies inside with probability `level`."""
+        used, level = np.array(self.used), checked_level(level)
+        if self.noisy_count and self.count < 1:
+            half = np.where(used, 2 * self.cap, 0.0)
+        elif self.noisy_count:
+            noise = self.law.some(2, DRAWS)
+            errors = noise[:, :1] - noise[:, 1:] * (self.values - self.offset) / self.radius
+            half = np.where(used, np.quantile(np.abs(errors), level, axis=0), 0.0)
+        else:
+            half = np.where(used, self.law.half_width(level), 0.0)
+        return self.values - half, self.values + half
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapleyCurve(AnyCurve):
+    """The mean Shapley value of a feature along its values: `.x`, `.y`, and the noisy `.counts` of people at each.
+
+    Values beyond ±`cap` counted as ±`cap`. Where hardly anybody is, the error band says so.
+    """
+
+    kind: ClassVar[str] = "shapley dependence"
+    counts: np.ndarray
+    sum_law: NoiseLaw
+    count_law: NoiseLaw
+    cap: float
+    edges: tuple[float, ...] = ()
+    estimator: str = ""
+    ylabel: str = "mean Shapley value"
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): the mean of each cell without noise, by the same estimator and cap, inside with probability `level`."""
+        pairs = self.sum_law.times(1 / self.sum_law.scale).pairs(DRAWS) if self.sum_law.scale else np.zeros((DRAWS, 2))
+        noisy = self.count_law.half_width(checked_level(level))
+        # The error of the count weighs as much as the true mean, which a noisy mean over few people says little about.
+        weight = np.where(self.counts < 3 * noisy, self.cap, np.abs(self.y))
+        errors = pairs[:, :1] * self.sum_law.scale - pairs[:, 1:] * self.count_law.scale * weight
+        half = np.quantile(np.abs(errors), level, axis=0) / np.maximum(self.counts, 1e-300)
+        # A count within its own noise says nothing about a mean: anything up to the cap is possible.
+        unknown = self.counts <= max(noisy, 0.5)
+        lower = np.where(unknown, -self.cap, np.maximum(self.y - half, -self.cap))
+        upper = np.where(unknown, self.cap, np.minimum(self.y + half, self.cap))
+        return lower, upper
+
+    def to_frame(self) -> pd.DataFrame:
+        return super().to_frame().assign(count=self.counts)

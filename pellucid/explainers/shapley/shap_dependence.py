@@ -1,0 +1,178 @@
+"""Shapley dependence: what a feature adds to predictions, along its values, over the people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...errors import PlanError
+from ...public.grids import Bins, histogram_bins
+from ...public.model import Model
+from ...public.rows import Rows
+from ...public.schema import Category, Schema, did_you_mean
+from ...query.bound import UNITS
+from ...query.bounds import Cells
+from ...query.kinds import Sum
+from ...release.door import Ask
+from ...release.explainer import Expected, Explainer, Stages
+from ...release.explanation import Explanation
+from ...release.plan import Public
+from ...sensitivity import Flow
+from ..common.base import example_record, keep_whole_number
+from .base import CAPS, REFERENCES, AboutPeople
+from .choose import Chosen
+from .results import ShapleyCurve
+
+
+@dataclass(frozen=True)
+class OneValue:
+    """Per record: the size of its Shapley value of one feature."""
+
+    chosen: Chosen
+    place: int
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        return np.abs(self.chosen(rows)[:, self.place])
+
+
+@dataclass(frozen=True)
+class ValueInCell:
+    """Per record: the cell of its value of the feature, and the Shapley value there."""
+
+    chosen: Chosen
+    place: int
+    name: str
+    bins: Bins
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cell = self.bins.index(rows[self.name])
+        return cell[:, None], np.ones((len(cell), 1)), self.chosen(rows)[:, [self.place]]
+
+
+@dataclass(frozen=True)
+class ShapDependence(AboutPeople):
+    """How much a feature adds to predictions, along its values: the mean Shapley value of the people at each of them.
+
+    Released: noisy sums of Shapley values and noisy counts over a public grid, jointly; divided afterwards. The grid is public:
+    declared categories, single integers where they are few, else equal intervals, as many as pay at this number of records
+    and price; `points` sets the number. Values are capped, as for `ShapImportance`: by default at ±`.cap`, chosen privately
+    for a tenth of the spend; `cap` sets it, and `cap="range"` leaves it at the output range.
+
+    Claim: cell-sum, on quantile-span. Assumes that the model is a function of one row.
+    Paper: after the dependence plots of Lundberg and others (2020), as means per cell instead of a dot per person.
+
+    >>> import pellucid as pel
+    >>> schema = pel.Schema({"age": pel.Number(0, 4, integer=True), "sex": pel.Category(["F", "M"])})
+    >>> model = pel.Model(lambda d: d["age"] / 5 + 0.1 * (d["sex"] == "M"), output=(0, 1), trained_on="other data")
+    >>> session = pel.Session({"age": [0, 1, 2, 3, 4] * 800, "sex": ["F", "M"] * 2000}, schema, budget=pel.Budget(epsilon=4.0))
+    >>> curve = session.release(ShapDependence(model, "age", public_background=[{"age": 0, "sex": "F"}]), epsilon=4.0)
+    >>> curve.x, bool(abs(curve.y[4] - 0.8) < 0.2)
+    ((0, 1, 2, 3, 4), True)
+    """
+
+    feature: str = ""
+    points: int | None = None
+
+    references = (
+        *REFERENCES,
+        "S. M. Lundberg et al., From local explanations to global understanding with explainable AI for trees, 2020.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.feature, str) or not self.feature:
+            raise PlanError(f"feature={self.feature!r}: give a column name.")
+        keep_whole_number(self, "points", 2, 1000)
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        found = super().columns(schema)
+        if self.feature not in found:
+            raise PlanError(f"the model does not use {self.feature!r}, so it has no effect{did_you_mean(self.feature, found)}.")
+        return found
+
+    def bins(self, public: Public) -> Bins:
+        worth = public.rows_or_default * public.epsilon_like
+        most, usual = int(np.clip(np.sqrt(worth) / 2, 8, 64)), int(np.clip(round(worth ** (1 / 3)), 4, 20))
+        return histogram_bins(public.schema[self.feature], self.points, most, usual)
+
+    def _place(self, public: Public) -> int:
+        chosen = self.chosen(public.schema)
+        if self.feature not in chosen.features:
+            raise PlanError(f"{self.feature!r} has no part in the model's answers: its Shapley values are exactly 0.")
+        return chosen.features.index(self.feature)
+
+    def query(self, public: Public, cap: float) -> Sum:
+        chosen, bins = self.chosen(public.schema), self.bins(public)
+        # In L1 counts cost what they weigh; in L2, under replace, they come free.
+        weight = 0.5 if public.spend.currency == "epsilon" else 1.0
+        values = ValueInCell(chosen, self._place(public), self.feature, bins)
+        return Sum(values, Cells(bins.cells, value=cap, count_weight=weight), columns=chosen.columns)
+
+    def plan(self, public: Public) -> Stages:
+        self.query(public, self.model.range)
+        shares = self._shares
+        return {"cap": shares["cap"], "curve": shares["rest"]} if self.cap is None else {"curve": Fraction(1)}
+
+    def run(self, ask: Ask) -> Explanation:
+        public = ask.public
+        cap = float(self.cap) if isinstance(self.cap, int | float) else self.model.range
+        if self.cap is None:
+            sizes = OneValue(self.chosen(public.schema), self._place(public))
+            cap *= float(CAPS[ask.choose("cap", self.cap_choice(public, sizes, cap, 0.0))[0]])
+        query = self.query(public, cap)
+        answer = ask.total("curve", query)
+        sums, counts = answer.cells()
+        assert sums is not None and counts is not None and isinstance(query.bound, Cells)
+        bins, feature = self.bins(public), public.schema[self.feature]
+        return ShapleyCurve(
+            feature=self.feature,
+            x=bins.labels,
+            y=np.clip(np.where(counts >= 1, sums / np.maximum(counts, 1.0), 0.0), -cap, cap),
+            counts=counts,
+            sum_law=answer.law.times(cap / UNITS),
+            count_law=answer.law.times(1 / query.bound.counts),
+            cap=cap,
+            edges=bins.edges,
+            categorical=isinstance(feature, Category) or bins.has_missing,
+            estimator=self.chosen(public.schema).why,
+        )
+
+    def flow(self) -> Flow:
+        flow = Flow("Shapley dependence").input("records").public("grid", "cells of the feature, from the schema")
+        flow = flow.public("background", "public records").public("model", "treated as public")
+        caps: tuple[str, ...] = ()
+        if self.cap is None:
+            flow = flow.stage("cap", "records", "background", "model", needs="ranks of sizes among public candidates")
+            caps = ("cap",)
+        read = ("records", "grid", "background", "model", *caps)
+        flow = flow.stage("curve", *read, needs="one value up to the cap in one cell, beside a count of the cell")
+        return flow.output("explanation", "grid", *caps, "curve", needs="divide, label")
+
+    def expected(self, public: Public) -> Expected:
+        cap = float(self.cap) if isinstance(self.cap, int | float) else self.model.range
+        query, bins = self.query(public, cap), self.bins(public)
+        law = public.mechanism(query, self._shares["rest"]).law.times(cap / UNITS * bins.cells / public.planning_rows)
+        notes = ["assumes that people are spread evenly over the cells; the noise of the counts comes on top"]
+        if self.cap is None:
+            notes.append(f"values will be capped at a privately chosen number: errors shrink as much as it lies below {cap:g}")
+        labels = tuple(f"{self.feature} = {label}" for label in bins.labels)
+        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), tuple(notes))
+
+    def describe(self) -> dict[str, Any]:
+        return {**self._described(), "feature": self.feature, "points": self.points}
+
+    @classmethod
+    def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
+        own = example_record(model, schema)
+        names = [name for name in schema if name in own]
+        return [
+            *(
+                cls(model, name, public_background=[own], permutations=2)
+                for name in dict.fromkeys((names[len(names) // 2], names[-1]))
+            ),
+            cls(model, names[0], points=4, public_background=[own], permutations=2, cap="range"),
+        ]

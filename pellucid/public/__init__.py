@@ -1,0 +1,1 @@
+"""What everybody may know: schemas, models and clusterings, records asked about, grids, and how a batch of records is seen."""

@@ -1,0 +1,364 @@
+"""What is public: the columns, their bounds and categories, the unit that is protected and the neighbour relation.
+
+Nothing here is ever read from the data. A cell that is missing, unparsable, unknown or out of range becomes a
+declared value, so the data cannot widen a domain, change a shape or raise an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import yaml
+
+from ..errors import SchemaError
+
+Relation = Literal["replace", "add-remove"]
+RELATIONS: tuple[str, ...] = get_args(Relation)
+
+Columns = dict[str, np.ndarray]
+"""Columns in their inner form: numbers as float64, categories as positions in the declared order."""
+
+
+def check_relation(neighbors: str) -> Relation:
+    if neighbors not in RELATIONS:
+        raise SchemaError(f"neighbors={neighbors!r} is not a neighbour relation; use 'replace' or 'add-remove'.")
+    return neighbors  # type: ignore[return-value]
+
+
+def _finite(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise SchemaError(f"{name}={value!r} is not a number; give a finite number.") from None
+    if not math.isfinite(number):
+        raise SchemaError(f"{name}={value!r} is not finite; give the bound the documentation states.")
+    return number
+
+
+@dataclass(frozen=True)
+class Number:
+    """A numeric column with public bounds; values outside are moved to the nearest bound.
+
+    `missing` is what a missing or unparsable cell becomes, and what the model receives; the default is the middle of
+    the range, and `float("nan")` hands the model a NaN. `source` says where the bounds come from and is printed on
+    every certificate that used them.
+
+    >>> Number(17, 90, integer=True, source="form 12").missing
+    54.0
+    """
+
+    lo: float
+    hi: float
+    integer: bool = False
+    missing: float | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        lo, hi = _finite("lo", self.lo), _finite("hi", self.hi)
+        if lo >= hi:
+            raise SchemaError(f"Number({self.lo!r}, {self.hi!r}): the lower bound must be below the upper bound; swap them.")
+        if self.integer and (lo != int(lo) or hi != int(hi)):
+            raise SchemaError(
+                f"Number({self.lo!r}, {self.hi!r}, integer=True): the bounds of an integer column must be integers."
+            )
+        missing = self.missing
+        if missing is None:
+            missing = (lo + hi) / 2
+            missing = float(math.ceil(missing)) if self.integer else missing
+        else:
+            missing = float(missing)
+            if not math.isnan(missing) and not lo <= missing <= hi:
+                raise SchemaError(f"missing={missing!r} lies outside [{lo:g}, {hi:g}]; choose a value inside, or float('nan').")
+        for name, value in (("lo", lo), ("hi", hi), ("missing", missing)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def levels(self) -> int | None:
+        """How many values the column can take, or None for real numbers."""
+        return int(self.hi - self.lo) + 1 if self.integer else None
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Public records: uniform over the domain, with both bounds and the missing value among them."""
+        drawn = rng.uniform(self.lo, self.hi, size)
+        if self.integer:
+            drawn = np.round(drawn)
+        special = rng.choice(np.array([self.lo, self.hi, self.missing], dtype=float), size)
+        return np.where(rng.random(size) < 0.15, special, drawn)
+
+    def label(self, position: float) -> Any:
+        return int(position) if self.integer and math.isfinite(position) else float(position)
+
+    def values_at(self, positions: np.ndarray) -> np.ndarray:
+        """A column in the user's form. Its type follows the declaration: one missing cell must not change everybody's column."""
+        return positions.astype(np.int64) if self.integer and not math.isnan(self.missing or 0.0) else positions
+
+    def position(self, value: Any) -> float:
+        """The inner form of a value given by the user."""
+        number = _finite("value", value)
+        if not self.lo <= number <= self.hi:
+            raise SchemaError(f"{value!r} lies outside the declared bounds [{self.lo:g}, {self.hi:g}].")
+        return number
+
+    def to_dict(self) -> dict[str, Any]:
+        whole = (lambda v: int(v)) if self.integer else (lambda v: v)
+        missing = "nan" if math.isnan(self.missing or 0.0) else whole(self.missing)
+        entry: dict[str, Any] = {"number": [whole(self.lo), whole(self.hi)], "missing": missing}
+        if self.integer:
+            entry["integer"] = True
+        if self.source:
+            entry["source"] = self.source
+        return entry
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column with declared values; anything else becomes `unknown`, an empty cell becomes `missing`.
+
+    Both default to the first declared value. `ordered=True` says that the order of the values means something
+    (education levels), which accumulated effects use.
+
+    >>> Category(["F", "M"], missing="M").position("M")
+    1
+    """
+
+    values: tuple[Any, ...]
+    ordered: bool = False
+    missing: Any = None
+    unknown: Any = None
+    source: str = ""
+
+    def __init__(self, values: Sequence[Any], ordered: bool = False, missing: Any = None, unknown: Any = None, source: str = ""):
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | range):
+            raise SchemaError(f"Category({values!r}): give the declared values as a list, for example Category(['no', 'yes']).")
+        listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+        if not listed:
+            raise SchemaError("Category([]): declare at least one value.")
+        if len(set(listed)) < len(listed):
+            raise SchemaError(f"Category({list(listed)!r}): a value is declared twice (1, 1.0 and True count as equal).")
+        if any(v is None or (isinstance(v, float) and not math.isfinite(v)) for v in listed):
+            raise SchemaError("Category: None and NaN are not values; say with missing= what an empty cell becomes.")
+        if not all(isinstance(v, str | int | float | bool) for v in listed):
+            raise SchemaError("Category: values must be text, numbers or booleans.")
+        missing = listed[0] if missing is None else missing
+        unknown = missing if unknown is None else unknown
+        for name, value in (("missing", missing), ("unknown", unknown)):
+            if value not in listed:
+                raise SchemaError(
+                    f"{name}={value!r} is not one of the declared values {list(listed)!r}; add it or choose one of them."
+                )
+        for name, value in (
+            ("values", listed),
+            ("ordered", bool(ordered)),
+            ("missing", missing),
+            ("unknown", unknown),
+            ("source", source),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def levels(self) -> int:
+        return len(self.values)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values themselves are numbers a model can take as they are."""
+        return not any(isinstance(v, str) for v in self.values)
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return rng.integers(0, len(self.values), size).astype(float)
+
+    def label(self, position: float) -> Any:
+        return self.values[int(position)]
+
+    def values_at(self, positions: np.ndarray) -> np.ndarray:
+        """A column in the user's form: the declared values."""
+        return np.array(self.values, dtype=None if self.numeric else object)[positions.astype(np.intp)]
+
+    def position(self, value: Any) -> int:
+        try:
+            return self.values.index(value)
+        except ValueError:
+            raise SchemaError(f"{value!r} is not one of the declared values {list(self.values)!r}.") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {"category": list(self.values), "missing": self.missing, "unknown": self.unknown}
+        if self.ordered:
+            entry["ordered"] = True
+        if self.source:
+            entry["source"] = self.source
+        return entry
+
+
+def Boolean(missing: bool = False, source: str = "") -> Category:
+    """A yes/no column.
+
+    >>> Boolean().values
+    (False, True)
+    """
+    return Category([False, True], missing=missing, source=source)
+
+
+Feature = Number | Category
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Whom the guarantee protects, when one person may own several rows.
+
+    With a column, at most `max_rows` rows of a person are kept, chosen independently of their content, and averaged,
+    so that bounds do not grow; rows without an id are dropped. Without a column nothing can be enforced: noise is
+    scaled up `max_rows` times and certificates are conditional on nobody having more rows than that.
+    Claims: person-average, group-rows
+
+    >>> Unit("patient_id", max_rows=5).text
+    'all rows of one patient_id (at most 5 kept, averaged)'
+    """
+
+    column: str | None = None
+    max_rows: int = 1
+
+    def __post_init__(self) -> None:
+        if self.column is not None and not isinstance(self.column, str):
+            raise SchemaError(f"Unit({self.column!r}): give the name of the id column, or max_rows= alone.")
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or not 1 <= self.max_rows <= 1_000_000:
+            raise SchemaError(f"Unit(max_rows={self.max_rows!r}): give a whole number from 1 to 1,000,000.")
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many contributions one person can have in a total."""
+        return 1 if self.column else self.max_rows
+
+    @property
+    def text(self) -> str:
+        if self.column:
+            return f"all rows of one {self.column} (at most {self.max_rows} kept, averaged)"
+        return "one row" if self.max_rows == 1 else f"up to {self.max_rows} rows of one person (not enforced)"
+
+
+class Schema(Mapping[str, Feature]):
+    """The declared columns, in order.
+
+    >>> schema = Schema({"age": Number(17, 90, integer=True), "sex": Category(["F", "M"])})
+    >>> list(schema), schema["age"].hi
+    (['age', 'sex'], 90.0)
+    """
+
+    def __init__(self, features: Mapping[str, Feature]):
+        if not isinstance(features, Mapping) or not features:
+            raise SchemaError("Schema({...}): declare at least one column, for example {'age': pel.Number(0, 120)}.")
+        for name, feature in features.items():
+            if not isinstance(name, str) or not name:
+                raise SchemaError(f"Schema: {name!r} is not a column name.")
+            if not isinstance(feature, Number | Category):
+                raise SchemaError(f"Schema: {name!r} must be a pel.Number or a pel.Category, not {type(feature).__name__}.")
+        self._features: dict[str, Feature] = dict(features)
+
+    def __getitem__(self, name: str) -> Feature:
+        try:
+            return self._features[name]
+        except (KeyError, TypeError):
+            raise SchemaError(f"{name!r} is not declared in the schema{did_you_mean(name, self._features)}.") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._features
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __repr__(self) -> str:
+        return f"Schema({self._features!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def sample(self, size: int, seed: int = 0) -> Columns:
+        """Public records drawn from the declared domains; they say nothing about anyone."""
+        rng = np.random.default_rng(seed)
+        return {name: feature.sample(rng, size) for name, feature in self._features.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"features": {name: feature.to_dict() for name, feature in self._features.items()}}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Schema:
+        if not isinstance(content, Mapping) or not isinstance(content.get("features"), Mapping):
+            raise SchemaError("a schema file needs a top-level 'features:' with one entry per column.")
+        return cls({str(name): _feature_from(str(name), entry) for name, entry in content["features"].items()})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema from YAML or JSON."""
+        return cls.from_dict(read_structured(path, "schema"))
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as YAML (.yaml, .yml) or JSON (.json)."""
+        path = Path(path)
+        content = self.to_dict()
+        if path.suffix == ".json":
+            text = json.dumps(content, indent=2, ensure_ascii=False)
+        elif path.suffix in (".yaml", ".yml"):
+            text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        else:
+            raise SchemaError(f"{path.name!r}: a schema is saved as .yaml, .yml or .json.")
+        path.write_text(text, encoding="utf-8")
+
+
+def _feature_from(name: str, entry: Any) -> Feature:
+    if not isinstance(entry, Mapping) or ("number" in entry) == ("category" in entry):
+        raise SchemaError(f"column {name!r}: give either 'number: [lo, hi]' or 'category: [values]'.")
+    kind = "number" if "number" in entry else "category"
+    allowed = {
+        "number": {"number", "integer", "missing", "source"},
+        "category": {"category", "ordered", "missing", "unknown", "source"},
+    }
+    extra = sorted(set(entry) - allowed[kind])
+    if extra:
+        raise SchemaError(f"column {name!r}: {extra[0]!r} is not known for a {kind}{did_you_mean(extra[0], allowed[kind])}.")
+    options = {key: entry[key] for key in entry if key != kind}
+    try:
+        if kind == "category":
+            return Category(entry["category"], **options)
+        bounds = entry["number"]
+        if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
+            raise SchemaError("'number' needs two bounds, for example [0, 120].")
+        return Number(*bounds, **options)
+    except SchemaError as error:
+        raise SchemaError(f"column {name!r}: {error}") from None
+
+
+def read_structured(path: str | Path, what: str) -> Any:
+    """Parse a YAML or JSON file written by the user; errors name the file and the line."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SchemaError(f"the {what} file {str(path)!r} does not exist.") from None
+    except (OSError, UnicodeDecodeError):
+        raise SchemaError(f"the {what} file {str(path)!r} cannot be read as text.") from None
+    try:
+        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"{path.name}: line {error.lineno} is not valid JSON.") from None
+    except yaml.YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        raise SchemaError(f"{path.name}: line {'?' if line is None else line + 1} is not valid YAML.") from None
+
+
+def did_you_mean(name: Any, known: Any) -> str:
+    close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
+    if close:
+        return f" (did you mean {close[0]!r}?)"
+    listed = [str(k) for k in known]
+    return f" (known: {', '.join(listed[:12])}{', …' if len(listed) > 12 else ''})"

@@ -1,0 +1,1 @@
+"""Plan, door, certificate, explanation, session: how a release comes about."""

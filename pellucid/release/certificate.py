@@ -1,0 +1,204 @@
+"""What exactly is guaranteed about a release, to whom, and what it rests on: written by the session from what happened."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ..errors import PlanError
+from ..mechanisms import epsilon_of_rho, to_replace
+
+STATUS = ("proved", "conditional", "not private")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One release's guarantee, in the words of a reviewer.
+
+    `status` is "proved", "conditional" (then `conditions` says on what) or "not private". `assumptions` lists all that
+    the guarantee rests on and that was not enforced, the conditions included.
+    """
+
+    status: str
+    conditions: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    explainer: dict[str, Any]
+    account: str
+    relation: str
+    unit: str
+    epsilon: float
+    delta: float
+    rho: float | None
+    total: dict[str, Any]
+    charges: tuple[dict[str, Any], ...]
+    protects: dict[str, str]
+    bounds: dict[str, str]
+    references: tuple[str, ...]
+    by: str
+    purpose: str
+    day: str
+    ledger: str
+    entry: str
+    versions: dict[str, str]
+
+    @property
+    def private(self) -> bool:
+        return self.status != "not private"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Certificate:
+        sequences = {"conditions", "assumptions", "charges", "references"}
+        known = {f.name for f in fields(cls)}
+        values: dict[str, Any] = {k: tuple(v) if k in sequences else v for k, v in content.items() if k in known}
+        return cls(**values)
+
+    def _lines(self) -> list[tuple[str, list[str]]]:
+        total = self.total
+        spent = _amount_words(total["epsilon"], total["delta"], total["rho"])
+        budget = f"ε = {total['budget_epsilon']:.6g}" + (f", δ = {total['delta']:g}" if total["rho"] is not None else "")
+        unbounded = "" if total["bounded"] else "; NOT BOUNDED: something that is not private was released from this account"
+        entry = f"entry {self.entry[:16]}…" if self.entry else "no entry of its own"
+        asked = "".join([f", by {self.by}" if self.by else "", f", for {self.purpose}" if self.purpose else ""])
+        return [
+            ("status", [self.status.upper() + ("" if self.private else ": this result carries no guarantee")]),
+            ("guarantee of this release", self._guarantee()),
+            ("spent on this account so far", [f"{spent} of {budget}{unbounded}"]),
+            ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
+            ("charges", [_charge_words(c) for c in self.charges] or ["none: it was made of what had been released before"]),
+            ("where the bounds come from", [f"{name}: {source}" for name, source in self.bounds.items()]),
+            ("assumptions", list(self.assumptions) or ["none"]),
+            (
+                "record",
+                [
+                    f"account {self.account!r}, ledger {self.ledger}, {entry}, {self.day}{asked}",
+                    ", ".join(f"{name} {version}" for name, version in self.versions.items()),
+                ],
+            ),
+        ]
+
+    def _guarantee(self) -> list[str]:
+        words = "differ in one unit's content" if self.relation == "replace" else "differ by one unit being there or not"
+        lines = [f"{_amount_words(self.epsilon, self.delta, self.rho)}, for neighbours that {words}", f"unit: {self.unit}"]
+        if self.relation == "add-remove":
+            implied = to_replace(self.epsilon, self.delta, self.rho or 0.0)
+            if self.rho is None:
+                said = f"ε = {implied['epsilon']:.6g}"
+            else:
+                said = f"ρ = {implied['rho']:.6g} (ε = {epsilon_of_rho(implied['rho'], self.delta):.6g} at δ = {self.delta:g})"
+            lines.append(f"implies {said} when one unit's content is replaced")
+        return lines
+
+    @property
+    def text(self) -> str:
+        """The certificate as plain text."""
+        lines = [f"Certificate: {self.explainer.get('explainer', 'release')}"]
+        for title, items in self._lines():
+            lines.append(f"  {title}")
+            lines += [f"    {item}" for item in items]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def html(self) -> str:
+        """The certificate as an HTML fragment."""
+        rows = "".join(
+            f"<tr><th>{html.escape(title)}</th><td>{'<br>'.join(html.escape(item) for item in items)}</td></tr>"
+            for title, items in self._lines()
+        )
+        return f'<table class="certificate {self.status.replace(" ", "-")}">{rows}</table>'
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def _amount_words(epsilon: float, delta: float, rho: float | None) -> str:
+    return f"ε = {epsilon:.6g}" + (f" at δ = {delta:g} (ρ = {rho:.6g} zCDP)" if rho is not None else ", δ = 0")
+
+
+def _charge_words(charge: dict[str, Any]) -> str:
+    kind = "enforced by clipping" if charge["enforced"] else "by theorem"
+    return (
+        f"{charge['stage']}: {charge['mechanism']}, {charge['currency']} = {charge['amount']:.6g}; {charge['bound']} ({kind}); "
+        f"{charge['norm']} sensitivity {charge['sensitivity']}; {charge['noise']}; claims {', '.join(charge['claims'])}"
+    )
+
+
+@dataclass(frozen=True)
+class Total:
+    """What several releases guarantee together."""
+
+    epsilon: float
+    delta: float
+    rho: float | None
+    relation: str
+    status: str
+    accounts: tuple[str, ...]
+    units: tuple[str, ...]
+
+    def __str__(self) -> str:
+        rho = f" (ρ = {self.rho:.6g})" if self.rho is not None else ""
+        unit = (
+            f"unit: {self.units[0]}"
+            if len(self.units) == 1
+            else f"units differ, the smallest is protected: {'; '.join(self.units)}"
+        )
+        return f"ε = {self.epsilon:.6g}, δ = {self.delta:g}{rho}, {self.relation}, {self.status}, {unit}"
+
+
+def total(certificates: Sequence[Certificate], same_people: bool = True) -> Total:
+    """What one person is exposed to through all these releases together.
+
+    Releases of one account always add up. Across accounts they add up when the same person may be in several of them
+    (`same_people=True`); otherwise the largest account counts. A guarantee for replacement says nothing about adding a
+    record, so mixed relations are reported for replacement, with add-remove converted. Claims: composition, relation-conversion
+    """
+    listed = list(certificates)
+    if not listed or not all(isinstance(c, Certificate) for c in listed):
+        raise PlanError("total() takes a non-empty list of certificates, for example [e.certificate for e in explanations].")
+    # A release that was loaded or replayed twice is one release; so are the answers that one charge has paid for, and the
+    # worst of them says what they are together.
+    unique = list({(c.entry or id(c)): c for c in sorted(listed, key=lambda c: STATUS.index(c.status))}.values())
+    relation = "replace" if any(c.relation == "replace" for c in unique) else "add-remove"
+    groups: dict[str, list[Certificate]] = {}
+    for certificate in unique:
+        groups.setdefault("" if same_people else certificate.account, []).append(certificate)
+    sums = [_compose(group, relation) for group in groups.values()]
+    # Nobody is in two groups, so the largest ε and the largest δ hold for everybody; they may come from different groups.
+    epsilon, delta = max(s[0] for s in sums), max(s[1] for s in sums)
+    rhos = [s[2] for s in sums if s[2] is not None]
+    units = tuple(sorted({c.unit for c in unique}))
+    status = max((c.status for c in unique), key=STATUS.index)
+    if len(units) > 1 and status == "proved":
+        status = "conditional"
+    accounts = tuple(sorted({c.account for c in unique}))
+    return Total(epsilon, delta, max(rhos) if len(rhos) == len(sums) else None, relation, status, accounts, units)
+
+
+def _compose(group: Sequence[Certificate], relation: str) -> tuple[float, float, float | None]:
+    rho = pure = 0.0
+    delta = 0.0
+    for c in group:
+        convert = relation == "replace" and c.relation == "add-remove"
+        if c.rho is None:
+            pure += to_replace(epsilon=c.epsilon)["epsilon"] if convert else c.epsilon
+        else:
+            rho += to_replace(rho=c.rho)["rho"] if convert else c.rho
+            delta = max(delta, c.delta)
+    if rho == 0:
+        return pure, 0.0, None
+    if pure == 0:
+        return epsilon_of_rho(rho, delta), delta, rho
+    # A pure release is (ε²/2)-zCDP too; whichever way of adding is smaller is a valid statement.
+    squares = sum(
+        (2 * c.epsilon if relation == "replace" and c.relation == "add-remove" else c.epsilon) ** 2 / 2
+        for c in group
+        if c.rho is None
+    )
+    return min(epsilon_of_rho(rho, delta) + pure, epsilon_of_rho(rho + squares, delta)), delta, rho + squares

@@ -1,0 +1,139 @@
+"""Released numbers and their certificate. An explanation holds no rows, no model and no record asked about."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ..errors import PlanError
+from ..mechanisms import NoiseLaw
+from .certificate import Certificate
+
+FORMAT = 1
+"""Version of the saved JSON; `load` refuses what it does not know."""
+
+_KINDS: dict[str, type[Explanation]] = {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation(ABC):
+    """Base of all results: what was released, error bars from the public law of the noise, a picture, a certificate."""
+
+    certificate: Certificate | None = field(default=None, repr=False)
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        if cls.kind:
+            _KINDS[cls.kind] = cls
+
+    @abstractmethod
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) per output: contains the value without noise with probability `level`."""
+
+    @abstractmethod
+    def to_frame(self) -> pd.DataFrame:
+        """The released numbers as a table."""
+
+    @abstractmethod
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it with its error band; returns the axes. Needs the `plots` extra."""
+
+    def content(self) -> dict[str, Any]:
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "certificate"}
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> Explanation:
+        known = {f.name: str(f.type) for f in fields(cls)}
+        return cls(**{name: _revive(known[name], value) for name, value in content.items() if name in known})
+
+    def to_json(self) -> str:
+        """Everything released, with the certificate, as versioned JSON."""
+        body = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "content": self.content(),
+            "certificate": self.certificate.to_dict() if self.certificate else None,
+        }
+        return json.dumps(body, ensure_ascii=False)
+
+    def save(self, path: str | Path) -> None:
+        """Write `to_json()` to a file; `pellucid.load` reads it back."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    def certified(self, certificate: Certificate) -> Explanation:
+        return replace(self, certificate=certificate)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the numbers and the certificate."""
+        numbers = self.to_frame().to_html(index=False, border=0, max_rows=12)
+        return numbers + (self.certificate.html if self.certificate else "")
+
+    def cite(self) -> str:
+        """The references behind this very release."""
+        return "\n".join(self.certificate.references if self.certificate else ())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, NoiseLaw):
+        return value.to_dict()
+    if isinstance(value, Explanation):
+        return {"kind": value.kind, "content": value.content()}
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _revive(kind: str, value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"kind", "content"}:
+        return _KINDS[value["kind"]].from_content(value["content"])
+    if isinstance(value, dict) and set(value) == {"kind", "scale", "size"}:
+        return NoiseLaw.from_dict(value)
+    if isinstance(value, dict):
+        return {k: _revive("", v) for k, v in value.items()}
+    if isinstance(value, list):
+        return np.array(value, dtype=float) if "ndarray" in kind else tuple(value)
+    return value
+
+
+def checked_level(level: float) -> float:
+    """The probability of an error bar, as a plain number."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+        raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
+    return float(level)
+
+
+def from_json(text: str) -> Explanation:
+    """An explanation from the text of `to_json()`."""
+    try:
+        body = json.loads(text)
+        version, kind, content = body["format"], body["kind"], body["content"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise PlanError("this is not a saved explanation; use a file written by save().") from None
+    if version != FORMAT or kind not in _KINDS:
+        raise PlanError(
+            f"saved explanation of format {version!r}, kind {kind!r}: this version reads format {FORMAT}; upgrade pellucid."
+        )
+    explanation = _KINDS[kind].from_content(content)
+    return explanation.certified(Certificate.from_dict(body["certificate"])) if body.get("certificate") else explanation
+
+
+def load(path: str | Path) -> Explanation:
+    """Read an explanation saved by `save`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise PlanError(f"{str(path)!r} cannot be read; give the path of a file written by save().") from None
+    return from_json(text)
