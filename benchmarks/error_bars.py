@@ -28,7 +28,7 @@ from pellucid.explainers.curves.accumulated_effects import ClippedSteps
 from pellucid.mechanisms import NoiseLaw, source
 from pellucid.public.grids import edge_candidates
 from pellucid.query.bounds import Cells
-from pellucid.query.kinds import Sum
+from pellucid.query import Sum
 from pellucid.release.door import Ask
 
 LOW, HIGH = 0.93, 0.97

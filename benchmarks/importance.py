@@ -29,7 +29,7 @@ import pellucid as pel
 from pellucid.explainers.blocks.functions import BlockFunction
 from pellucid.mechanisms import source
 from pellucid.public.rows import Rows
-from pellucid.query.kinds import Joint, Sum, parts_of
+from pellucid.query import Joint, Sum, parts_of
 from pellucid.release.door import Ask
 
 EPSILONS = (0.5, 1, 2, 5, 10)

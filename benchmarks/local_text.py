@@ -44,7 +44,7 @@ from pellucid.explainers.local.weights import FallingWeight, Gaussian, Stable, f
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.public.schema import Relation
 from pellucid.query.bounds import Ball
-from pellucid.query.kinds import Sum
+from pellucid.query import Sum
 
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0, 10.0)

@@ -26,7 +26,7 @@ import pandas as pd
 
 import pellucid as pel
 from pellucid.explainers.curves.accumulated_effects import ClippedSteps, Steps, StepSize
-from pellucid.query.kinds import Joint, Sum, parts_of
+from pellucid.query import Joint, Sum, parts_of
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

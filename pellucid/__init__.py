@@ -61,7 +61,8 @@ from .public.model import Model, PrivateTraining
 from .public.schema import Boolean, Category, Number, Schema, Unit
 from .release.certificate import Certificate, Total, total
 from .release.explanation import Explanation, from_json, load
-from .release.session import Preview, Session
+from .release.preview import Preview
+from .release.session import Session
 
 __version__ = "0.1.0"
 

@@ -14,7 +14,7 @@ from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box, Cells
-from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query.scores import QuantileScore
 
 SCHEMA = pel.Schema({"v": pel.Number(0, 1)})

@@ -428,7 +428,7 @@ def test_words_of_user_code_do_not_pass_as_ours(schema, people):
     """A map that raises our own kind of error, with a row in its message, is as silent as any other."""
     from pellucid.engine.local import Engine
     from pellucid.public.schema import Unit
-    from pellucid.query.kinds import Sum
+    from pellucid.query import Sum
 
     def tells(rows):
         raise pel.ReleaseFailed(f"age {rows['age'][0]}")

@@ -31,7 +31,7 @@ from pellucid.explainers.shapley.shap_ranking import ShapRanking
 from pellucid.explainers.shapley.shap_values import ShapValues
 from pellucid.mechanisms import NoiseLaw, Spend, calibrate_choice, choose
 from pellucid.public.rows import Rows
-from pellucid.query.kinds import sensitivity
+from pellucid.query import sensitivity
 from pellucid.release.door import Ask
 
 NAMES = ["a", "b", "c", "e"]

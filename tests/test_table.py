@@ -17,7 +17,7 @@ from pellucid.engine.local import Engine
 from pellucid.engine.tables import decode, open_table
 from pellucid.query import compiled as fast
 from pellucid.query.bounds import Box
-from pellucid.query.kinds import Sum
+from pellucid.query import Sum
 
 AGE = pel.Number(0, 10, integer=True, missing=7)
 SEX = pel.Category(["F", "M", "X"], missing="X", unknown="M")
@@ -178,7 +178,7 @@ def test_people_keep_at_most_k_rows_and_count_once():
 def test_pairs_and_blocks_go_by_person():
     ids = np.repeat(np.arange(40), 5)
     schema = pel.Schema({"v": pel.Number(0, 100)})
-    from pellucid.query.kinds import Blocks, Pairs
+    from pellucid.query import Blocks, Pairs
 
     engine = Engine({"v": ids.astype(float), "id": ids}, schema, "add-remove", pel.Unit("id", max_rows=4))
     seen = []

@@ -20,7 +20,7 @@ from ..explainers.blocks.functions import BlockFunction
 from ..mechanisms import secret_labels
 from ..public.rows import Rows
 from ..public.schema import Relation, Schema, Unit
-from ..query.kinds import Blocks, Couples, Joint, Pairs, Records, Sum, parts_of
+from ..query import Blocks, Couples, Joint, Pairs, Records, Sum, parts_of
 from .progress import track
 from .sandbox import Outcomes
 from .tables import CHANGED, Table, check_types, decode, open_table

@@ -39,7 +39,12 @@ class Explanation(ABC):
 
     @abstractmethod
     def to_frame(self) -> pd.DataFrame:
-        """The released numbers as a table."""
+        """The released numbers as a table, a row for each; all results have the same columns in the same order.
+
+        `feature` is what a number is about; `x`, where along it (only where a result has places); `value`, the released number;
+        `lower` and `upper`, its 95 % error bar. NaN stands where nothing was released. What else a result knows, such as a cluster
+        or a tier, follows in columns of its own.
+        """
 
     @abstractmethod
     def plot(self, ax: Any = None) -> Any:
@@ -106,6 +111,14 @@ def _revive(kind: str, value: Any) -> Any:
     if isinstance(value, list):
         return np.array(value, dtype=float) if "ndarray" in kind else tuple(value)
     return value
+
+
+def frame(feature: Any, value: Any, lower: Any, upper: Any, x: Any = None, **more: Any) -> pd.DataFrame:
+    """A table in the columns of `Explanation.to_frame`. A single feature may be given once for all rows."""
+    value = np.asarray(value, dtype=float)
+    about = [feature] * len(value) if isinstance(feature, str) else list(feature)
+    place = {} if x is None else {"x": list(x)}
+    return pd.DataFrame({"feature": about, **place, "value": value, "lower": lower, "upper": upper, **more})
 
 
 def checked_level(level: float) -> float:

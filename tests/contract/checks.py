@@ -14,7 +14,7 @@ from pellucid.engine.local import Engine
 from pellucid.explainers.clusters.scores import CandidateScore, CombinationScore
 from pellucid.mechanisms import Spend, source
 from pellucid.public.schema import Unit
-from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, parts_of
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, parts_of, touched
 from pellucid.release.door import Ask
 from pellucid.release.plan import Public
 
@@ -31,14 +31,12 @@ class Recorder(Ask):
     """A door that also writes down what was asked."""
 
     asked: list = field(default_factory=list)
+    engine: object = None
 
-    def total(self, stage, query):
-        self.asked.append((stage, query))
-        return super().total(stage, query)
-
-    def choose(self, stage, choice):
-        self.asked.append((stage, choice))
-        return super().choose(stage, choice)
+    def _open(self, name, query):
+        stage = super()._open(name, query)
+        self.asked.append((name, stage.query))
+        return stage
 
 
 @contextlib.contextmanager
@@ -55,8 +53,9 @@ def record(explainer, data, schema, relation="replace", currency="epsilon", seed
     for model in explainer.models:
         model.ready(schema)
     engine = Engine(data, schema, relation, Unit())
-    public = public_for(schema, relation, currency, engine.units)
-    door = Recorder(engine, public, explainer.plan(public))
+    plan = explainer.plan(public_for(schema, relation, currency, engine.units))
+    door = Recorder(engine.totals, plan)
+    door.engine = engine
     with noise(Seeded(seed)):
         explainer.run(door)
     return door
@@ -85,14 +84,14 @@ def check_neighbours(explainer, data, neighbour, schema, relation):
     other = Engine(neighbour, schema, relation, Unit())
     for _, query in door.asked:
         if isinstance(query, Choice):
-            check_scores(query, coupled_totals(door._engine, query.of), coupled_totals(other, query.of), relation)
+            check_scores(query, coupled_totals(door.engine, query.of), coupled_totals(other, query.of), relation)
         else:
-            assert_within(door.public.mechanism(query), coupled_totals(door._engine, query), coupled_totals(other, query))
+            assert_within(door.public.mechanism(query), coupled_totals(door.engine, query), coupled_totals(other, query))
 
 
 def check_scores(query, before, after, relation):
     """The change of the scores between neighbours spans no more than the calibration was told."""
-    score, (relation, units) = query.score, query.touched(relation)
+    score, (relation, units) = query.score, touched(query, relation)
     if isinstance(score, CombinationScore):
         old, new = score.tables(before), score.tables(after)
         rng = np.random.default_rng(0)
@@ -129,7 +128,7 @@ def check_inflated(explainer, data, neighbour, schema, relation):
     for _, query in door.asked:
         query = query.of if isinstance(query, Choice) else query
         inflated = Joint([dataclasses.replace(part, map=Inflated(part.map)) for part in parts_of(query)])
-        assert_within(door.public.mechanism(inflated), coupled_totals(door._engine, inflated), coupled_totals(other, inflated))
+        assert_within(door.public.mechanism(inflated), coupled_totals(door.engine, inflated), coupled_totals(other, inflated))
 
 
 @dataclass
@@ -155,26 +154,17 @@ def check_noise(explainer, data, schema, relation, currency, test_source=None, d
     for stage, query in door.asked:
         if isinstance(query, Choice):
             continue
-        exact = np.array(door._engine.totals(query), dtype=float)
-        wanted = expected_std(query, relation, door.public.spend.part(door.stages[stage]))
+        exact = np.array(door.engine.totals(query), dtype=float)
+        wanted = expected_std(query, relation, door.plan.spend(door.plan[stage]))
         relative = np.array(door.public.mechanism(query).relative or (1.0,) * len(exact))
         sample = []
         with noise(test_source or source.SystemSource()):
             for _ in range(draws):
-                again = Ask(FixedEngine(exact), door.public, door.stages)
-                sample.append((np.array(again.total(stage, query).integers, dtype=float) - exact) / relative)
+                again = Ask(lambda _, exact=exact: [int(t) for t in exact], door.plan)
+                late = query if door.plan[stage].query is None else None
+                sample.append((np.array(again.total(stage, late).integers, dtype=float) - exact) / relative)
         measured = float(np.std(np.concatenate(sample)))
         assert abs(measured / wanted - 1) < 0.12, (stage, measured / wanted)
-
-
-class FixedEngine:
-    """Totals computed once, so that many draws of noise are cheap."""
-
-    def __init__(self, totals):
-        self._totals = [int(t) for t in totals]
-
-    def totals(self, query):
-        return self._totals
 
 
 def expected_std(query, relation, spend):
@@ -196,8 +186,8 @@ def expected_std(query, relation, spend):
 def check_charges(explainer, data, schema, relation, currency):
     """Stages and charges add up to the whole spend, and every stage is used."""
     door = record(explainer, data, schema, relation, currency)
-    assert sum(door.stages.values()) == 1
-    assert {stage for stage, _ in door.asked} == set(door.stages)
+    assert sum(door.plan.shares.values()) == 1
+    assert {stage for stage, _ in door.asked} == set(door.plan.shares)
     assert sum(charge.amount for charge in door.charges) == door.public.spend.amount
 
 

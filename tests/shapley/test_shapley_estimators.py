@@ -25,7 +25,7 @@ from pellucid.explainers.shapley.coalitions import Enumerated, Mixtures, enumera
 from pellucid.explainers.shapley.fitted import fitted
 from pellucid.public.records import asked_record
 from pellucid.public.rows import Rows
-from pellucid.query.kinds import Sum
+from pellucid.query import Sum
 
 NUMBERS, WORDS = ["age", "children", "bmi", "lab"], ["sex", "school"]
 ASKED = {"age": 71, "children": 4, "bmi": 33.3, "lab": 2.0, "sex": "M", "school": "none", "smoker": True}

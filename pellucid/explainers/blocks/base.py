@@ -12,7 +12,7 @@ from ...engine.sandbox import ASSUMPTIONS, Limits
 from ...errors import PlanError
 from ...public.model import BlackBox
 from ...public.schema import Schema
-from ...query.kinds import Sum
+from ...query import Sum
 from ...release.explainer import Explainer
 from ...release.plan import Public
 from ..common.base import keep_whole_number

@@ -14,13 +14,13 @@ from ...errors import PlanError
 from ...public.grids import curve_points
 from ...public.model import BlackBox, Model
 from ...public.schema import Category, Schema, did_you_mean
+from ...query import Blocks, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Box
-from ...query.kinds import Blocks, Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.results import Curve
 from .base import OnBlocks, block_note
@@ -119,7 +119,7 @@ class PrivatePlot(OnBlocks):
         bound = Box(len(asked.default), *self.output)
         return Sum(asked, bound, over=Blocks(self.count(public)), columns=self.columns(public.schema))
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.check(public)
         return {"mean": Fraction(1)}
 

@@ -13,12 +13,12 @@ from ...engine.sandbox import Limits
 from ...errors import PlanError
 from ...public.model import BlackBox, Model
 from ...public.schema import Category, Schema
+from ...query import Blocks, Sum
 from ...query.bound import UNITS
-from ...query.kinds import Blocks, Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from .ballots import Ballots
 from .base import OnBlocks, block_note
@@ -83,7 +83,7 @@ class PrivateRanking(OnBlocks):
         bound = Ballots(len(self.items))
         return Sum(self.asked(public), bound, over=Blocks(self.count(public)), columns=self.columns(public.schema))
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.check(public)
         return {"votes": Fraction(1)}
 

@@ -17,13 +17,13 @@ from ...public.grids import Bins, histogram_bins
 from ...public.model import BlackBox, Model
 from ...public.rows import Rows
 from ...public.schema import Category, Number, Schema, did_you_mean
+from ...query import Choice, Joint, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Cells, CrossCells
-from ...query.kinds import Choice, Joint, Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import keep_whole_number, whole_number
 from .results import ClusterExplanation, ClusterHistogram, reconcile
@@ -232,7 +232,7 @@ class ClusterHistograms(Explainer):
         k = min(max(self.candidates, self.per_cluster), len(of.bound.sizes))
         return Choice(of, CandidateScore(of.bound.groups, of.bound.sizes, interest, sufficiency), k)
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.combination(public)
         if self.method == "two-stage":
             self.candidate_choice(public)

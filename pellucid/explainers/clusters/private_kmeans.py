@@ -15,13 +15,14 @@ from ...mechanisms import NoiseLaw
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Number, Schema
+from ...query import Joint, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Cells
-from ...query.kinds import Joint, Sum
-from ...release.door import Answer, Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.answer import Answer
+from ...release.door import Ask
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import feature_list, keep_whole_number
 from .centres import Centres, Space
@@ -204,7 +205,7 @@ class PrivateKMeans(Explainer):
             )
         return grid
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.space(public.schema)
         weights = [1] * (int(self.iterations or 1) - 1) + [2]
         first = GRID_SHARE if self.start == "grid" else Fraction(0)

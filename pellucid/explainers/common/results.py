@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
-from ...release.explanation import Explanation
-from ...release.mean import Mean
+from ...release.answer import Mean
+from ...release.explanation import Explanation, frame
 from . import plots
 
 
@@ -26,9 +26,7 @@ class AnyCurve(Explanation):
     ylabel: str = ""
 
     def to_frame(self) -> pd.DataFrame:
-        lower, upper = self.interval()
-        name = "x" if self.feature in ("", "y", "lower", "upper") else self.feature
-        return pd.DataFrame({name: list(self.x), "y": self.y, "lower": lower, "upper": upper})
+        return frame(self.feature, self.y, *self.interval(), x=self.x)
 
     def plot(self, ax: Any = None) -> Any:
         return plots.curve(self, ax)
@@ -72,12 +70,7 @@ class Several(Explanation):
         return np.concatenate([b[0] for b in both]), np.concatenate([b[1] for b in both])
 
     def to_frame(self) -> pd.DataFrame:
-        frames = []
-        for name, curve in self.curves.items():
-            frame = curve.to_frame().rename(columns={name: "x"})
-            frame.insert(0, "feature", name)
-            frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
+        return pd.concat([curve.to_frame() for curve in self.curves.values()], ignore_index=True)
 
     def plot(self, ax: Any = None) -> Any:
         """One panel per feature; `ax` may be a sequence of axes. Returns the axes as an array."""

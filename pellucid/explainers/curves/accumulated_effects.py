@@ -15,14 +15,15 @@ from ...public.grids import edge_candidates, nearest
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Number, Schema
+from ...query import Choice, Joint, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Ball, Cells
-from ...query.kinds import Choice, Joint, Sum
 from ...query.scores import QuantileScore
-from ...release.door import Answer, Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.answer import Answer
+from ...release.door import Ask
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import AlongFeatures, keep_whole_number
 from . import accumulate
@@ -150,7 +151,7 @@ class AccumulatedEffects(AlongFeatures):
                 raise PlanError(f"{name!r} has a single declared value: there is no step to take.")
         return needed
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         # What cannot be asked is refused here, before it is paid for.
         self.places_query(public)
         for name in self.features:

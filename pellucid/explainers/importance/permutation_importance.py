@@ -14,14 +14,14 @@ from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Schema, did_you_mean
+from ...query import Choice, Couples, Joint, Pairs, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Box, Cells
-from ...query.kinds import Choice, Couples, Joint, Pairs, Sum
 from ...query.scores import QuantileScore
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import OfModel, keep_whole_number
 from .losses import Loss, LossName
@@ -279,7 +279,7 @@ class PermutationImportance(OfModel):
             ]
         )
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.query(public, self._declared_cap)
         return {"cap": CAP_SHARE, "losses": 1 - CAP_SHARE} if self._private_cap else {"losses": Fraction(1)}
 

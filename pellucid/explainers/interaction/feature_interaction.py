@@ -15,14 +15,15 @@ from ...public.grids import every_value, nearest, spread_points
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Feature, Number, Schema, did_you_mean
+from ...query import Choice, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Box, Cells, CrossCells
-from ...query.kinds import Choice, Sum
 from ...query.scores import QuantileScore
-from ...release.door import Answer, Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.answer import Answer
+from ...release.door import Ask
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import OfModel, keep_whole_number
 from ..common.projection import project_counts
@@ -319,7 +320,7 @@ class FeatureInteraction(OfModel):
         sizes = tuple(len(points) + has_missing(public.schema[name]) for name, points in places)
         return Sum(InCells(places), CrossCells(1, sizes), columns=names)
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.spread_query(public)
         asked = self.table_box(public, self.size(public)).length
         if asked > MOST:

@@ -23,8 +23,8 @@ from ...public.model import Model
 from ...public.records import asked_record
 from ...public.rows import Rows
 from ...public.schema import Category, Relation, Schema
+from ...query import Sum
 from ...query.bounds import Ball
-from ...query.kinds import Sum
 from ...release.plan import Public
 from .bound import Moments
 from .methods import NoisyMoments

@@ -18,7 +18,7 @@ from ...errors import PlanError
 from ...ledger import Reservation, charge_units, from_units
 from ...ledger.accounting import Amount
 from ...mechanisms import Spend, is_private
-from ...query.kinds import Sum
+from ...query import Sum
 from ...release.door import Charge, unit_claims
 from ...release.explanation import from_json
 from ...release.plan import Public

@@ -14,8 +14,8 @@ from ...engine.progress import track
 from ...errors import PlanError
 from ...mechanisms import Currency, Mechanism, Norms, Spend, add_noise, calibrate, calibrate_choice, choose
 from ...public.schema import Relation
-from ...query.bound import Bound, _ceil_sqrt, shrink_into_ball
-from ...query.kinds import Sum, relative_scales, sensitivity
+from ...query import Sum, relative_scales, sensitivity
+from ...query.bound import Bound, ceil_sqrt, shrink_into_ball
 from ...release.door import NOISE_NAMES, Charge
 from .bound import Moments
 from .design import Design, LocalRows, SlopeRows, read_moments, slope_of
@@ -217,7 +217,7 @@ class PassPerStep:
         """The candidate with a short slope, by the exponential mechanism: its position. One pass for each. Claim: local-start"""
         sums = [self._slope(phi) for phi in candidates]
         # One unit more for the length rounded down, as in `start_norm`.
-        largest = _ceil_sqrt(sensitivity(sums[0], self.relation, self.rows_per_unit).l2_squared) + 1
+        largest = ceil_sqrt(sensitivity(sums[0], self.relation, self.rows_per_unit).l2_squared) + 1
         how = calibrate_choice(2 * largest, largest, Spend("rho", rho))
         self._pay(start_charge(stage, sums[0].bound, how, rho, 2 * sums[0].bound.unit / float(self.records)))  # type: ignore[attr-defined]
         return shielded(lambda: choose([start_score(self._read(asked)) for asked in sums], how)[0])

@@ -19,7 +19,7 @@ from ...engine.progress import track
 from ...errors import PlanError
 from ...mechanisms import Mechanism, Spend, add_noise
 from ...public.schema import Relation, Unit
-from ...query.kinds import Sum
+from ...query import Sum
 from ...release.door import Charge
 from ...sensitivity import IndividualFilter
 from .bound import Moments

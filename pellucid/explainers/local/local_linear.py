@@ -17,11 +17,11 @@ from ...public.model import Model
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
 from ...public.schema import Schema
-from ...query.kinds import Sum
+from ...query import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import OfModel, example_record, keep_whole_number, whole_number
 from .design import Design, best_label_weight, moments_of, normaliser, read_moments
@@ -156,7 +156,7 @@ class LocalLinear(OfModel):
     def _stage(self) -> str:
         return "moments" if self.method == "one-shot" else "slopes"
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         made, design = self.settings(public), self.design(public.schema)
         if self.record is None:
             # No record is farther away than this: a weight that cannot be certified is refused before anything is charged.

@@ -15,10 +15,10 @@ from ...mechanisms import Choosing, NoiseLaw
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...query import Choice, Sum
 from ...query.bounds import Cells
-from ...query.kinds import Choice, Sum
 from ...query.scores import QuantileScore
-from ...release.door import Answer
+from ...release.answer import Answer
 from ...release.plan import Public
 from ..common.base import OfModel, keep_whole_number
 from .against import Background, estimator_against

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import Norms
-from ...query.bound import UNITS, Bound, Parts, _round, _sum
+from ...query.bound import UNITS, Bound, Parts, column_sums, to_grid
 from ...query.reviewed import reviewed
 from .radii import Radii, shapley_radii, whole_radii
 
@@ -56,6 +56,7 @@ class ShapleyVectors(Bound):
 
     LIMIT = 1 << 26
     """Units of the largest coordinate: squares of 2^26 add up over 2^10 coordinates inside 64 bits."""
+    one = LIMIT
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= MOST_FEATURES or not self.lo < self.hi or not self.lo <= self.prediction <= self.hi:
@@ -105,7 +106,7 @@ class ShapleyVectors(Bound):
         values = np.asarray(values, dtype=float)
         if values.ndim != 2 or values.shape[1] != self.length:
             raise AssertionError("a map must give one Shapley vector per record")
-        z = np.clip(_round(values, self.unit) - self.offset, 0 if self.positive else -self.LIMIT, self.LIMIT)
+        z = np.clip(to_grid(values, self.unit) - self.offset, 0 if self.positive else -self.LIMIT, self.LIMIT)
         k = np.ones(len(z), dtype=np.int64) if parts is None else np.maximum(parts, 1)
         if parts is not None:
             z = np.where(parts[:, None] > 0, np.sign(z) * (np.abs(z) // k[:, None]), 0)
@@ -116,7 +117,7 @@ class ShapleyVectors(Bound):
         return np.hstack([z, np.where(kept, self.LIMIT // k, 0)[:, None]])
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return _sum(self.integers(contributions, parts))
+        return column_sums(self.integers(contributions, parts))
 
     def added(self) -> Norms:
         limits, counted = self.limits, self.LIMIT * self.count

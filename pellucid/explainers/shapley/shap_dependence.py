@@ -14,13 +14,13 @@ from ...public.grids import Bins, histogram_bins
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Schema, did_you_mean
+from ...query import Sum
 from ...query.bound import UNITS
 from ...query.bounds import Cells
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import example_record, keep_whole_number
 from .base import CAPS, REFERENCES, AboutPeople
@@ -112,7 +112,7 @@ class ShapDependence(AboutPeople):
         values = ValueInCell(chosen, self._place(public), self.feature, bins)
         return Sum(values, Cells(bins.cells, value=cap, count_weight=weight), columns=chosen.columns)
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.query(public, self.model.range)
         shares = self._shares
         return {"cap": shares["cap"], "curve": shares["rest"]} if self.cap is None else {"curve": Fraction(1)}

@@ -13,13 +13,13 @@ import numpy as np
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...query import Choice, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Box
-from ...query.kinds import Choice, Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import example_record
 from .base import CAPS, REFERENCES, AboutPeople
@@ -123,7 +123,7 @@ class ShapImportance(AboutPeople):
         noise = self._std(public, self.query(public, norm, top)) / top
         return self.cap_choice(public, Length(self.chosen(public.schema), norm), top, noise)
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.query(public, "L∞", self.model.range)
         shares = self._shares
         return {"cap": shares["cap"], "sizes": shares["rest"]} if self.cap is None else {"sizes": Fraction(1)}

@@ -14,9 +14,9 @@ from ...mechanisms import exact
 from ...public.model import Model
 from ...public.schema import Schema
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import example_record, keep_whole_number
 from .base import REFERENCES, AboutRecord
@@ -126,7 +126,7 @@ class ShapRanking(AboutRecord):
         # Both numbers shrink alike with records and price, so neither decides.
         return "picks" if np.prod(both["picks"]) <= np.prod(both["values"]) else "values"
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.choice(public, self._count(public), self._absolute)
         way = self.__dict__["_planned"] = self.way(public)
         self.__dict__["_guess"] = public.expected_rows if public.rows is None and way == "picks" else None

@@ -13,12 +13,12 @@ from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...query import Sum
 from ...query.bounds import Box
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import example_record
 from .base import REFERENCES, AboutRecord
@@ -76,7 +76,7 @@ class ShapValues(AboutRecord):
     def base_query(self, public: Public) -> Sum:
         return Sum(Prediction(self.model), Box(1, *self.model.output), columns=self.columns(public.schema))
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.values_query(public)
         return {"values": 1 - BASE_SHARE, "base": BASE_SHARE} if self.efficient else {"values": Fraction(1)}
 

@@ -13,13 +13,13 @@ from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...query import Sum
 from ...query.bound import UNITS
 from ...query.bounds import Cells
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow, numeric_features, partial
 from .results import Counts
 from .statistic import OfFormula, formula_columns
@@ -70,7 +70,7 @@ class AttributeShares(OfFormula):
         shares = SquaredShares(partial(asked, dict(asked.box)))
         return Sum(shares, Cells(len(asked.variables)), columns=self.columns(public.schema))
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.query(public)
         return {"votes": Fraction(1)}
 

@@ -15,13 +15,13 @@ from ...public.grids import Bins, histogram_bins
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Schema
+from ...query import Joint, Sum
 from ...query.bound import UNITS
 from ...query.bounds import Cells
-from ...query.kinds import Joint, Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import feature_list, keep_whole_number
 from ..common.results import Several
@@ -92,7 +92,7 @@ class Distribution(Explainer):
             sums.append(Sum(InCell(name, bins), Cells(bins.cells), columns=(name,)))
         return Joint(sums)
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.query(public)  # a request that cannot be asked is refused here, before it is paid for
         return {"counts": Fraction(1)}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
+from ...release.answer import Mean
 from ...release.explanation import Explanation
-from ...release.mean import Mean
 from ..common import plots
 from . import plots as own
 

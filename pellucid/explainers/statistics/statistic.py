@@ -13,13 +13,13 @@ from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Number, Schema
+from ...query import Sum
 from ...query.bound import UNITS
 from ...query.bounds import Box
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow, named_formula, numeric_features, partial
 from .results import Estimates
 
@@ -140,7 +140,7 @@ class Statistic(OfFormula):
         count = public.count_needed and self.aggregate == "mean"
         return Sum(scaled, Box(len(scaled.centre), -1.0, 1.0, count=count), columns=self.columns(public.schema))
 
-    def plan(self, public: Public) -> Stages:
+    def plan(self, public: Public) -> Plan:
         self.query(public)
         return {"statistic": Fraction(1)}
 
