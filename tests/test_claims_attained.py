@@ -33,7 +33,7 @@ from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.weights import Stable
 from pellucid.explainers.shapley import bound as shapley_bound
 from pellucid.explainers.shapley.bound import ShapleyVectors
-from pellucid.explainers.shapley.coalitions import Design
+from pellucid.explainers.shapley.coalitions import Encoder
 from pellucid.explainers.shapley.radii import Radii
 from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import (
@@ -538,7 +538,7 @@ def halve_price(patch):
 def halve_radii(patch):
     halved = lambda original: lambda *args: Radii(*(v / 2 for v in vars(original(*args)).values()))  # noqa: E731
     patch.setattr(shapley_bound, "shapley_radii", halved(shapley_bound.shapley_radii))
-    patch.setattr(Design, "radii", halved(Design.radii))
+    patch.setattr(Encoder, "radii", halved(Encoder.radii))
 
 
 def halve_shapley_span(patch):
@@ -591,7 +591,7 @@ SABOTAGE = {
     "shapley-set": (test_shapley_bound.test_shapley_set_is_attained, (5,), halve_norms(ShapleyVectors)),
     "shapley-radii": (test_shapley_bound.test_shapley_radii_is_attained, (5,), halve_radii),
     "shapley-span": (test_shapley_bound.test_shapley_span_is_attained, (4, "replace"), halve_shapley_span),
-    "shapley-design": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
+    "shapley-encoder": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
     "local-moments": (test_local_bound.test_local_moments_is_attained, (), halve_norms(Moments)),
     "local-gradient": (test_local_bound.test_local_gradient_is_attained, (), test_local_bound.halve_slope),
     "local-start": (test_local_bound.test_local_start_is_attained, (), test_local_bound.halve_start),

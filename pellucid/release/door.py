@@ -120,15 +120,20 @@ class PaidAsk(Door):
     """Answers one question of a stream: every step has its own price, and is charged before it is taken."""
 
     def total(self, stage: str, query: Query, amount: Fraction, *claims: str) -> Answer:
-        spend = Spend(self.public.spend.currency, amount)
-        return self.noisy(stage, query, self._within(spend).mechanism(query), spend, *claims)
+        """Noisy totals for this amount; `claims` are theorems it rests on besides those of its bound."""
+        return self.noisy(stage, query, self.mechanism(query, amount), self._spend(amount), *claims)
 
     def choose(self, stage: str, choice: Choice, amount: Fraction) -> list[Any]:
-        spend = Spend(self.public.spend.currency, amount)
-        return self.chosen(stage, choice, self._within(spend).choosing(choice), spend)
+        """A private choice for this amount."""
+        how = replace(self.public, spend=self._spend(amount)).choosing(choice)
+        return self.chosen(stage, choice, how, self._spend(amount))
 
-    def _within(self, spend: Spend) -> Public:
-        return replace(self.public, spend=spend)
+    def mechanism(self, query: Query, amount: Fraction) -> Mechanism:
+        """The noise a query would get for this amount. Nothing is read."""
+        return replace(self.public, spend=self._spend(amount)).mechanism(query)
+
+    def _spend(self, amount: Fraction) -> Spend:
+        return Spend(self.public.spend.currency, amount)
 
 
 class IndividualAsk(Door):

@@ -13,7 +13,7 @@ import pellucid as pel
 from pellucid import PellucidError
 from pellucid.errors import ReleaseFailed
 from pellucid.explainers.local.bound import Moments
-from pellucid.explainers.local.design import LocalRows
+from pellucid.explainers.local.encoder import LocalRows
 from pellucid.explainers.local.individual import IndividualMoments, Question
 from pellucid.explainers.local.weights import Gaussian
 from pellucid.mechanisms import source

@@ -12,11 +12,11 @@ import pellucid as pel
 from pellucid import PellucidError
 from pellucid.engine.local import Engine
 from pellucid.errors import BudgetExceeded, ReleaseFailed
-from pellucid.explainers.local.design import Design, best_label_weight, moments_of, normaliser, read_moments
-from pellucid.explainers.local.exact import ExactMoments, Neighbourhood, PassPerStep
+from pellucid.explainers.local.encoder import Encoder, best_label_weight, moments_of, normaliser, read_moments
+from pellucid.explainers.local.oracles import MomentsOracle, Neighbourhood, PassOracle
 from pellucid.explainers.local.methods import (
     METHODS,
-    NoisySlope,
+    NoisyGradient,
     adaptive,
     descent,
     explain,
@@ -34,54 +34,54 @@ RHO = Fraction(1, 100)
 
 
 @pytest.fixture(scope="module")
-def design(model, schema):
-    return Design(model, schema)
+def encoder(model, schema):
+    return Encoder(model, schema)
 
 
 @pytest.fixture(scope="module")
-def hood(design, schema, people):
-    return Neighbourhood(Engine(people, schema, "add-remove", pel.Unit()), design)
+def hood(encoder, schema, people):
+    return Neighbourhood(Engine(people, schema, "add-remove", pel.Unit()), encoder)
 
 
-def door_of(hood, design, pay=lambda charge: None, weight=None, radius=1.0, relation="add-remove", records=3000):
-    asked = moments_of(design, design.asked(RECORD), weight or Stable(), 1 / radius)
-    return ExactMoments(hood.totals, asked, records, relation, pay)
+def door_of(hood, encoder, pay=lambda charge: None, weight=None, radius=1.0, relation="add-remove", records=3000):
+    asked = moments_of(encoder, encoder.asked(RECORD), weight or Stable(), 1 / radius)
+    return MomentsOracle(hood.totals, asked, records, relation, pay)
 
 
-def plain(design, people, weight, record=RECORD):
+def plain(encoder, people, weight, record=RECORD):
     """A, b and the loss by a few lines of NumPy."""
-    z = np.array(design.asked(record))
-    engine = Engine(people, design.schema, "replace", pel.Unit())
-    rows = next(iter(engine._rows(design.features, len(people))))
-    x, f = design.scaled(rows.columns), design.outputs(rows.predict(design.model))
+    z = np.array(encoder.asked(record))
+    engine = Engine(people, encoder.schema, "replace", pel.Unit())
+    rows = next(iter(engine._rows(encoder.features, len(people))))
+    x, f = encoder.scaled(rows.columns), encoder.outputs(rows.predict(encoder.model))
     u = x - z
     alpha = weight.at(np.linalg.norm(u, axis=1))
     return (u * alpha[:, None]).T @ u / len(u), u.T @ (alpha * f) / len(u)
 
 
-def test_coordinates(design):
-    assert design.labels == (
+def test_coordinates(encoder):
+    assert encoder.labels == (
         "age", "children", "bmi", "lab", "sex",
         "school = none", "school = primary", "school = secondary", "school = tertiary", "smoker",
     )  # fmt: skip
-    z = design.asked({"age": 17, "bmi": 60, "sex": "M", "school": "none", "smoker": True, "children": 3})
+    z = encoder.asked({"age": 17, "bmi": 60, "sex": "M", "school": "none", "smoker": True, "children": 3})
     assert z == (0.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-    assert design.farthest == pytest.approx(math.sqrt(8))
-    drawn = design.scaled(design.schema.sample(500))
+    assert encoder.farthest == pytest.approx(math.sqrt(8))
+    drawn = encoder.scaled(encoder.schema.sample(500))
     assert drawn.min() == 0 and drawn.max() == 1
     away = np.linalg.norm(drawn - np.array(z), axis=1)
-    assert away.max() <= design.farthest_from(z) <= design.farthest + 1 / 64
-    other = design.asked({"age": 17, "bmi": 60, "sex": "M", "school": "primary", "smoker": True, "children": 3})
+    assert away.max() <= encoder.farthest_from(z) <= encoder.farthest + 1 / 64
+    other = encoder.asked({"age": 17, "bmi": 60, "sex": "M", "school": "primary", "smoker": True, "children": 3})
     assert np.linalg.norm(np.subtract(z, other)) == pytest.approx(math.sqrt(2))
 
 
 @pytest.mark.parametrize("weight", [Stable(), Gaussian(0.5)], ids=str)
-def test_totals_are_the_moments_of_equation_1(weight, design, hood, people):
+def test_totals_are_the_moments_of_equation_1(weight, encoder, hood, people):
     """The held records give the engine's integers, and these are A and b up to the grid."""
-    asked = moments_of(design, design.asked(RECORD), weight, 0.7)
+    asked = moments_of(encoder, encoder.asked(RECORD), weight, 0.7)
     totals = hood.totals(asked)
     assert totals == hood._engine.totals(asked)
-    a, b = plain(design, people, weight)
+    a, b = plain(encoder, people, weight)
     matrix, vector = asked.bound.matrix(np.array(totals, dtype=float))
     assert matrix * asked.bound.unit / 3000 == pytest.approx(a, abs=2e-5)
     assert vector * asked.bound.unit / 3000 / 0.7 == pytest.approx(b, abs=2e-5)
@@ -103,27 +103,27 @@ def test_the_solver_finds_the_minimum_in_the_ball():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("radius", [0.5, 2.0])
-def test_without_noise_every_method_finds_the_optimum(method, radius, design, hood, people, monkeypatch):
+def test_without_noise_every_method_finds_the_optimum(method, radius, encoder, hood, people, monkeypatch):
     monkeypatch.setattr(source, "current", Silent())
-    a, b = plain(design, people, Stable())
+    a, b = plain(encoder, people, Stable())
     best = smallest_in_ball(a, b, radius)[0]
 
     def loss(phi):
         return phi @ a @ phi - 2 * b @ phi
 
-    made = explain(method, door_of(hood, design, radius=radius), 10**6 * RHO, steps=600, candidates=[best * 0.9])
+    made = explain(method, door_of(hood, encoder, radius=radius), 10**6 * RHO, steps=600, candidates=[best * 0.9])
     assert np.linalg.norm(made.phi) <= radius * (1 + 1e-9)
     # Steps take long where the loss is flat, and with a small ball less of it is.
     allowed = 1e-6 if method == "one-shot" else 2e-3 if radius < 1 else 1e-2
     assert loss(made.phi) - loss(best) <= allowed * -loss(best)
 
 
-def test_error_bars_and_expected_excess_are_right(design, hood, people, monkeypatch):
+def test_error_bars_and_expected_excess_are_right(encoder, hood, people, monkeypatch):
     """Over many draws: the spread of φ is the stated one, and so is the mean excess loss."""
     monkeypatch.setattr(source, "current", Seeded(3))
-    a, b = plain(design, people, Gaussian())
+    a, b = plain(encoder, people, Gaussian())
     for radius in (0.6, 3.0):
-        door = door_of(hood, design, weight=Gaussian(), radius=radius)
+        door = door_of(hood, encoder, weight=Gaussian(), radius=radius)
         made = [explain("one-shot", door, Fraction(40)) for _ in range(200)]
         found = np.array([one.phi for one in made])
         ratio = found.std(axis=0) / np.mean([one.std for one in made], axis=0)
@@ -134,12 +134,12 @@ def test_error_bars_and_expected_excess_are_right(design, hood, people, monkeypa
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
-def test_noise_of_slopes_has_its_scale(relation, design, hood, people, monkeypatch):
+def test_noise_of_slopes_has_its_scale(relation, encoder, hood, people, monkeypatch):
     monkeypatch.setattr(source, "current", Seeded(5))
-    door = door_of(hood, design, relation=relation)
-    a, b = plain(design, people, Stable())
-    phi = np.full(design.length, 0.2)
-    answers = [door.slope(f"slope {i}", phi, RHO) for i in range(300)]
+    door = door_of(hood, encoder, relation=relation)
+    a, b = plain(encoder, people, Stable())
+    phi = np.full(encoder.length, 0.2)
+    answers = [door.gradient(f"slope {i}", phi, RHO) for i in range(300)]
     errors = np.array([one.values for one in answers]) - 2 * (a @ phi - b)
     assert answers[0].directions == 9 and errors[:, 5:9].sum(axis=1) == pytest.approx(np.zeros(300), abs=1e-9)
     errors = np.delete(errors, range(5, 9), axis=1)
@@ -154,15 +154,15 @@ def test_the_length_of_a_slope_is_told_without_its_noise():
     rng = np.random.default_rng(0)
     true = np.zeros(50)
     true[0] = 3.0
-    lengths = [NoisySlope(true + rng.normal(0, 0.2, 50), 0.2, 50).length for _ in range(200)]
+    lengths = [NoisyGradient(true + rng.normal(0, 0.2, 50), 0.2, 50).length for _ in range(200)]
     assert np.mean(lengths) == pytest.approx(3.0, rel=0.02)
-    assert NoisySlope(np.full(50, 0.01), 0.2, 50).length == 0
+    assert NoisyGradient(np.full(50, 0.01), 0.2, 50).length == 0
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_charges_add_up_and_come_before_data(method, design, hood):
+def test_charges_add_up_and_come_before_data(method, encoder, hood):
     paid = []
-    made = explain(method, door_of(hood, design, paid.append), RHO, steps=20, candidates=[np.zeros(design.length)] * 3)
+    made = explain(method, door_of(hood, encoder, paid.append), RHO, steps=20, candidates=[np.zeros(encoder.length)] * 3)
     assert sum(charge.amount for charge in paid) == made.cost <= RHO
     assert len({charge.stage for charge in paid}) == len(paid)
 
@@ -172,18 +172,18 @@ def test_charges_add_up_and_come_before_data(method, design, hood):
     def never(_):
         raise AssertionError("data was read")
 
-    asked = moments_of(design, design.asked(RECORD), Stable())
+    asked = moments_of(encoder, encoder.asked(RECORD), Stable())
     with pytest.raises(BudgetExceeded):
-        explain(method, ExactMoments(never, asked, 3000, "add-remove", refuse), RHO, candidates=[np.zeros(design.length)])
+        explain(method, MomentsOracle(never, asked, 3000, "add-remove", refuse), RHO, candidates=[np.zeros(encoder.length)])
 
 
-def test_what_goes_wrong_near_data_says_nothing(design):
+def test_what_goes_wrong_near_data_says_nothing(encoder):
     def broken(_):
         raise ValueError("row 17 is Mr Smith")
 
-    asked = moments_of(design, design.asked(RECORD), Stable())
+    asked = moments_of(encoder, encoder.asked(RECORD), Stable())
     with pytest.raises(ReleaseFailed) as failure:
-        ExactMoments(broken, asked, 3000, "add-remove", lambda charge: None).moments("moments", RHO)
+        MomentsOracle(broken, asked, 3000, "add-remove", lambda charge: None).moments("moments", RHO)
     assert "Smith" not in str(failure.value) and failure.value.__context__ is None
 
 
@@ -212,29 +212,29 @@ class Recorded:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_control_flow_is_a_function_of_answers_alone(method, design, hood, schema):
+def test_control_flow_is_a_function_of_answers_alone(method, encoder, hood, schema):
     """Other data behind a recorded transcript: the same questions, prices, steps and result."""
-    candidates = [np.full(design.length, 0.1), np.full(design.length, -0.2)]
-    first = Recorded(door_of(hood, design))
+    candidates = [np.full(encoder.length, 0.1), np.full(encoder.length, -0.2)]
+    first = Recorded(door_of(hood, encoder))
     made = explain(method, first, Fraction(1, 10), steps=60, candidates=candidates)
     others = make_people(40, seed=9)
-    elsewhere = Neighbourhood(Engine(others, schema, "add-remove", pel.Unit()), design)
-    second = Recorded(door_of(elsewhere, design), first.given)
+    elsewhere = Neighbourhood(Engine(others, schema, "add-remove", pel.Unit()), encoder)
+    second = Recorded(door_of(elsewhere, encoder), first.given)
     again = explain(method, second, Fraction(1, 10), steps=60, candidates=candidates)
     assert second.asked == first.asked
     assert np.array_equal(again.phi, made.phi) and (again.cost, again.steps) == (made.cost, made.steps)
     # With other answers it does differ, so that the comparison above can fail.
-    third = Recorded(door_of(elsewhere, design))
+    third = Recorded(door_of(elsewhere, encoder))
     explain(method, third, Fraction(1, 10), steps=60, candidates=candidates)
     assert method == "one-shot" or third.asked != first.asked
 
 
-def test_the_start_is_paid_for_and_near(design, hood, people):
-    a, b = plain(design, people, Stable())
+def test_the_start_is_paid_for_and_near(encoder, hood, people):
+    a, b = plain(encoder, people, Stable())
     best = smallest_in_ball(a, b, 1.0)[0]
     paid = []
-    door = door_of(hood, design, paid.append)
-    far = [-best, best, np.zeros(design.length)]
+    door = door_of(hood, encoder, paid.append)
+    far = [-best, best, np.zeros(encoder.length)]
     picks = [door.start(f"start {i}", far, Fraction(1)) for i in range(20)]
     assert picks.count(1) == 20 and {charge.amount for charge in paid} == {Fraction(1)}
     assert "local-start" in paid[0].claims
@@ -242,26 +242,26 @@ def test_the_start_is_paid_for_and_near(design, hood, people):
     assert len(set(blind)) == 3
 
 
-def test_a_good_start_saves_most_of_the_price(design, hood, people):
+def test_a_good_start_saves_most_of_the_price(encoder, hood, people):
     """With little noise, a start at the optimum calls for a few steps' worth, one at zero for many."""
-    a, b = plain(design, people, Stable())
+    a, b = plain(encoder, people, Stable())
     best, rho = smallest_in_ball(a, b, 5.0)[0], Fraction(100)
-    near = adaptive(door_of(hood, design, radius=5.0), rho, 100, [best], enhanced=True)
-    blank = adaptive(door_of(hood, design, radius=5.0), rho, 100, [], enhanced=True)
+    near = adaptive(door_of(hood, encoder, radius=5.0), rho, 100, [best], enhanced=True)
+    blank = adaptive(door_of(hood, encoder, radius=5.0), rho, 100, [], enhanced=True)
     assert near.cost < blank.cost / 2 and near.started_from == 0 and blank.started_from is None
-    assert adaptive(door_of(hood, design), RHO, 100, [best]).cost <= RHO
+    assert adaptive(door_of(hood, encoder), RHO, 100, [best]).cost <= RHO
     # Where all steps are needed, the choice of the start takes the place of one.
-    full = adaptive(door_of(hood, design), RHO / 10**5, 20, [-best])
+    full = adaptive(door_of(hood, encoder), RHO / 10**5, 20, [-best])
     assert RHO / 10**5 * Fraction(99, 100) < full.cost <= RHO / 10**5
 
 
-def test_one_shot_through_the_door_of_a_release(design, schema, people, silent):
+def test_one_shot_through_the_door_of_a_release(encoder, schema, people, silent):
     """The same sum can be asked by an explainer: in an ε account too, with noise of another kind."""
     engine = Engine(people, schema, "replace", pel.Unit())
-    a, b = plain(design, people, Stable())
+    a, b = plain(encoder, people, Stable())
     for spend in (Spend("rho", RHO), Spend("epsilon", Fraction(1))):
         public = Public(schema, "replace", pel.Unit(), spend, 3000)
-        asked = moments_of(design, design.asked(RECORD), Stable(), best_label_weight(Stable(), design.farthest, "replace"))
+        asked = moments_of(encoder, encoder.asked(RECORD), Stable(), best_label_weight(Stable(), encoder.farthest, "replace"))
         answer = Ask(engine, public, {"moments": Fraction(1)}).total("moments", asked)
         noisy = read_moments(answer.integers, asked, answer.law, normaliser(public))
         assert noisy.matrix == pytest.approx(a, abs=2e-5) and noisy.vector == pytest.approx(b, abs=2e-5)
@@ -269,12 +269,12 @@ def test_one_shot_through_the_door_of_a_release(design, schema, people, silent):
         assert one_shot(noisy, 1.0).std.min() > 0
 
 
-def test_the_joint_release_costs_half_a_gradient(design, hood):
+def test_the_joint_release_costs_half_a_gradient(encoder, hood):
     """(A, b) together move by at most c/2m under add-remove, a gradient by c/m."""
-    door = door_of(hood, design)
+    door = door_of(hood, encoder)
     joint = math.sqrt(door._bound.added().l2_squared) * door._bound.unit
     slope = door._bound.slope_norm("add-remove", 1) * door._bound.unit * 2
-    assert joint <= 0.5 * Stable().constant(design.farthest) and slope == pytest.approx(1.0, rel=1e-6)
+    assert joint <= 0.5 * Stable().constant(encoder.farthest) and slope == pytest.approx(1.0, rel=1e-6)
 
 
 def test_the_gradient_under_replace_is_more_than_the_closed_form():
@@ -287,60 +287,60 @@ def test_the_gradient_under_replace_is_more_than_the_closed_form():
     assert 2 * (math.sqrt(3) - 1) < 1.549 < moved < 1.551 < 2 * Stable().constant(10.0)
 
 
-def test_slopes_are_exact_at_the_point_on_the_grid(design, hood, silent):
+def test_slopes_are_exact_at_the_point_on_the_grid(encoder, hood, silent):
     """No rounding beyond that of φ itself: the integer slope is S·φ − N·v."""
-    door = door_of(hood, design)
-    phi = np.linspace(-0.4, 0.4, design.length)
+    door = door_of(hood, encoder)
+    phi = np.linspace(-0.4, 0.4, encoder.length)
     for rho in (Fraction(1, 10**6), Fraction(1, 100), Fraction(100)):
         bits = door._bits(rho)
         whole = np.array(door._on_grid(phi, bits), dtype=float) / (1 << bits)
         assert np.abs(whole - phi).max() <= 2.0 ** -(bits + 1)
         matrix, vector = door._bound.matrix(np.array(door._exact(), dtype=float))
         wanted = 2 * (matrix @ whole - vector) * door._bound.unit / 3000
-        assert door.slope(f"at {rho}", phi, rho).values == pytest.approx(wanted, rel=1e-9, abs=1e-12)
-    assert sum(v * v for v in door._on_grid(np.full(design.length, 5.0), 10)) <= 1 << 20
-    assert door._on_grid(np.full(design.length, math.nan), 10) == [0] * design.length
+        assert door.gradient(f"at {rho}", phi, rho).values == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    assert sum(v * v for v in door._on_grid(np.full(encoder.length, 5.0), 10)) <= 1 << 20
+    assert door._on_grid(np.full(encoder.length, math.nan), 10) == [0] * encoder.length
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("radius", [1.0, 2.5])
-def test_a_pass_per_step_is_the_same_descent(relation, radius, design, hood, monkeypatch):
+def test_a_pass_per_step_is_the_same_descent(relation, radius, encoder, hood, monkeypatch):
     """The same slopes and the same noise, without any product of two coordinates being kept."""
     paid = []
-    asked = design.asked(RECORD)
-    whole = door_of(hood, design, radius=radius, relation=relation)
-    passes = PassPerStep(hood.totals, design, asked, Stable(), 3000, relation, paid.append, radius)
+    asked = encoder.asked(RECORD)
+    whole = door_of(hood, encoder, radius=radius, relation=relation)
+    passes = PassOracle(hood.totals, encoder, asked, Stable(), 3000, relation, paid.append, radius)
     level = 0.4
     centred = [
-        ExactMoments(hood.totals, moments_of(design, asked, Stable(), 1 / radius, level), 3000, relation, paid.append, radius),
-        PassPerStep(hood.totals, design, asked, Stable(), 3000, relation, paid.append, radius, level=level),
+        MomentsOracle(hood.totals, moments_of(encoder, asked, Stable(), 1 / radius, level), 3000, relation, paid.append, radius),
+        PassOracle(hood.totals, encoder, asked, Stable(), 3000, relation, paid.append, radius, level=level),
     ]
     assert passes.std_for(RHO) == pytest.approx(whole.std_for(RHO), rel=1e-6) and passes.longest == whole.longest
     monkeypatch.setattr(source, "current", Silent())
-    phi = np.linspace(-0.3, 0.5, design.length)
-    one, other = (door.slope("slope 1", phi, 10**6 * RHO) for door in (passes, whole))
+    phi = np.linspace(-0.3, 0.5, encoder.length)
+    one, other = (door.gradient("slope 1", phi, 10**6 * RHO) for door in (passes, whole))
     assert one.values == pytest.approx(other.values, abs=2e-5) and one.std == pytest.approx(other.std, rel=1e-6)
-    apart = [door.slope("slope 1", phi, 10**6 * RHO).values for door in centred]
+    apart = [door.gradient("slope 1", phi, 10**6 * RHO).values for door in centred]
     assert apart[0] == pytest.approx(apart[1], abs=2e-5) and np.abs(apart[0] - other.values).max() > 1e-3
     found, wanted = (descent(door, 10**6 * RHO, 40) for door in (passes, whole))
     assert found.phi == pytest.approx(wanted.phi, abs=1e-3) and paid[0].enforced
-    starts = [phi, found.phi, np.zeros(design.length)]
+    starts = [phi, found.phi, np.zeros(encoder.length)]
     assert passes.start("start", starts, RHO) == whole.start("start", starts, RHO) == 1
     assert "local-start" in paid[-1].claims
     with pytest.raises(PellucidError):
         passes.moments("moments", RHO)
 
 
-def test_secrets_are_not_saved(design, hood):
+def test_secrets_are_not_saved(encoder, hood):
     import pickle
 
-    for secret in (hood, door_of(hood, design)):
+    for secret in (hood, door_of(hood, encoder)):
         with pytest.raises(TypeError):
             pickle.dumps(secret)
         assert "()" in repr(secret)
 
 
-def test_non_interactive_fits_what_was_said(design):
+def test_non_interactive_fits_what_was_said(encoder):
     """On a linear function every explanation is its slope, and so is the one fitted to them."""
     rng = np.random.default_rng(1)
     slope = np.array([0.3, -0.2, 0.1])
@@ -354,18 +354,18 @@ def test_non_interactive_fits_what_was_said(design):
 
 
 @pytest.mark.parametrize("steps", [1, 0, True, 2.5, 10**6])
-def test_wrong_numbers_of_steps(steps, design, hood):
+def test_wrong_numbers_of_steps(steps, encoder, hood):
     for method in (descent, adaptive):
         with pytest.raises(PellucidError):
-            method(door_of(hood, design), RHO, steps)
+            method(door_of(hood, encoder), RHO, steps)
     with pytest.raises(PellucidError):
-        explain("newton", door_of(hood, design), RHO)
+        explain("newton", door_of(hood, encoder), RHO)
 
 
-def test_charges_name_their_claims(design, hood):
+def test_charges_name_their_claims(encoder, hood):
     paid = []
-    door = door_of(hood, design, paid.append)
+    door = door_of(hood, encoder, paid.append)
     door.moments("moments", RHO)
-    door.slope("slope 1", np.zeros(design.length), RHO)
+    door.gradient("slope 1", np.zeros(encoder.length), RHO)
     assert all(charge.enforced and charge.amount == RHO for charge in paid)
     assert "local-gradient" in paid[1].claims and "local-moments" in paid[0].claims

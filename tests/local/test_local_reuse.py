@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pellucid import PellucidError
-from pellucid.explainers.local.reuse import Answered, History, paper_distance
+from pellucid.explainers.local.history import Answered, History, paper_distance
 
 
 def answered(*asked, number=0):

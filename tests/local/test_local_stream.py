@@ -12,8 +12,8 @@ from sources import Seeded, Silent
 import pellucid as pel
 from pellucid import PellucidError
 from pellucid.errors import BudgetExceeded, ReleaseFailed
-from pellucid.explainers.local.design import Design
-from pellucid.explainers.local.exact import PassPerStep
+from pellucid.explainers.local.encoder import Encoder
+from pellucid.explainers.local.oracles import PassOracle
 from pellucid.explainers.local.methods import METHODS, smallest_in_ball
 from pellucid.explainers.local.stream import Settings
 from pellucid.explainers.local.weights import Gaussian, Limits, Stable
@@ -341,15 +341,15 @@ def test_without_noise_every_method_finds_the_best_explanation(method, relation,
 
 def test_the_optimum_is_that_of_equation_one(model, people, schema, silent):
     """A and b by hand, from the table itself."""
-    design = Design(model, schema)
+    encoder = Encoder(model, schema)
     with session_of(people, schema).open(pel.LocalLinear(model, questions=1), epsilon=1.0) as local:
         answer = local.explain(person())
         found = local.distance_to_optimum(person(), answer, not_private=True)
     from pellucid.engine.local import Engine
 
     (rows,) = Engine(people, schema, "add-remove", pel.Unit())._rows(tuple(schema), 10**6)
-    x, f = design.read(rows)
-    u = x - np.array(design.asked(person()))
+    x, f = encoder.read(rows)
+    u = x - np.array(encoder.asked(person()))
     alpha = Stable().at(np.linalg.norm(u, axis=1))
     a, b = (u * alpha[:, None]).T @ u / 3000, u.T @ (alpha * f) / 3000
     best = smallest_in_ball(a, b, 1.0)[0]
@@ -395,8 +395,8 @@ def test_what_the_distance_costs_is_bounded(centred, radius, weight, bandwidth, 
             reused = local.explain(other, label="case 12")
             found = local.distance_to_optimum(other, reused, not_private=True)
             assert reused.source == "reused" and found.excess <= reused.drift + own + 1e-9
-            moved = abs(local._design.level(other) - local._design.level(person(30))) if centred else 0.0
-            slope = local.settings.weight.drift(local._design.farthest, radius)
+            moved = abs(local._encoder.level(other) - local._encoder.level(person(30))) if centred else 0.0
+            slope = local.settings.weight.drift(local._encoder.farthest, radius)
             assert reused.drift == pytest.approx(2 * slope * (reused.distance + moved / (2 * radius)))
     assert "for case 12" in str(reused) and reused.drift > 0.1
 
@@ -515,11 +515,11 @@ def test_settings_alone_are_checked_too():
 
 
 def test_outputs_at_records_are_those_of_the_model(model, schema):
-    design = Design(model, schema)
+    encoder = Encoder(model, schema)
     columns = schema.sample(50)
     columns["lab"] = np.nan_to_num(columns["lab"], nan=2.5)
-    wanted = design.outputs(model.ready(schema).predict(model.ready(schema).inputs(columns)))
-    assert design.outputs_at(design.scaled(columns)) == pytest.approx(wanted, abs=1e-9)
+    wanted = encoder.outputs(model.ready(schema).predict(model.ready(schema).inputs(columns)))
+    assert encoder.outputs_at(encoder.scaled(columns)) == pytest.approx(wanted, abs=1e-9)
 
 
 class Transcript:
@@ -601,17 +601,17 @@ def test_a_person_with_several_rows_gets_more_noise(relation, passes, model, peo
     def doors(method, unit):
         explainer = pel.LocalLinear(model, method=method, steps=20, questions=1)
         local = session_of(people, schema, relation=relation, unit=unit).open(explainer, epsilon=1.0)
-        return local._desk.door(local._design.asked(person()), None), local
+        return local._desk.door(local._encoder.asked(person()), None), local
 
     rho = Fraction(1, 100_000)
     (one, _), (three, _) = (doors("one-shot", unit) for unit in (None, pel.Unit(max_rows=3)))
     assert three.moments("moments", rho).matrix_std == pytest.approx(3 * one.moments("moments", rho).matrix_std, rel=1e-6)
     (one, own), (three, other) = (doors("descent", unit) for unit in (None, pel.Unit(max_rows=3)))
-    assert isinstance(one, PassPerStep) == passes
+    assert isinstance(one, PassOracle) == passes
     assert three.std_for(rho) == pytest.approx(3 * one.std_for(rho), rel=1e-3)
     zero = np.zeros(one.length)
-    drawn = np.array([one.slope(f"slope {t}", zero, rho).values for t in range(120)])
-    assert drawn.std(axis=0).mean() == pytest.approx(one.std_for(rho), rel=0.3 if own._design.projector is not None else 0.15)
+    drawn = np.array([one.gradient(f"slope {t}", zero, rho).values for t in range(120)])
+    assert drawn.std(axis=0).mean() == pytest.approx(one.std_for(rho), rel=0.3 if own._encoder.projector is not None else 0.15)
     spans = []
     for door, local in ((one, own), (three, other)):
         door.start("start", [zero, zero + 0.1], rho)

@@ -2,7 +2,7 @@
 
 weights      how much a record counts by its distance, with certified constants
 bound        the set one record's part of the totals lies in
-design       records → coordinates in [0, 1] → rows
+encoder       records → coordinates in [0, 1] → rows
 exact        exact totals, next to the engine: what leaves has noise and was paid for
 methods      one-shot, descent, adaptive, enhanced, non-interactive: from noisy answers to an explanation
 reuse        what was answered before

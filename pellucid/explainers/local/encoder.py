@@ -48,7 +48,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Design:
+class Encoder:
     """How the features of a model become coordinates in [0, 1]; public."""
 
     model: Model
@@ -171,14 +171,14 @@ class LocalRows:
     With a `level`, the model's own output at z, labels are (f − level)/2 instead of f: as bounded, and then u·φ is a slope.
     """
 
-    design: Design
+    encoder: Encoder
     asked: tuple[float, ...]
     weight: Weight
     label_weight: float
     level: float | None = None
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        return self.of(*self.design.read(rows))
+        return self.of(*self.encoder.read(rows))
 
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         u = x - np.asarray(self.asked)
@@ -188,14 +188,14 @@ class LocalRows:
 
 
 @dataclass(frozen=True)
-class SlopeRows:
+class GradientRows:
     """The map of one step where d² products would be too many: what each record brings to half the slope, α·u·(u·φ − f)."""
 
     rows: LocalRows
     phi: tuple[float, ...]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        return self.of(*self.rows.design.read(rows))
+        return self.of(*self.rows.encoder.read(rows))
 
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         row = self.rows.of(x, f)
@@ -203,8 +203,8 @@ class SlopeRows:
         return s * (s @ np.asarray(self.phi) - t)[:, None]
 
 
-def slope_of(
-    design: Design,
+def gradient_of(
+    encoder: Encoder,
     asked: Sequence[float],
     weight: Weight,
     phi: Sequence[float],
@@ -213,13 +213,13 @@ def slope_of(
 ) -> Sum:
     """The sum of one step: half the slope at φ, each record's part shrunk into a ball. ‖φ‖ ≤ radius."""
     z = tuple(float(v) for v in asked)
-    largest = radius * weight.limits(design.farthest_from(z), 1 / radius).slope
-    rows = SlopeRows(LocalRows(design, z, weight, 1.0, level), tuple(float(v) for v in phi))
-    return Sum(rows, Ball(design.length, largest), columns=design.features)
+    largest = radius * weight.limits(encoder.farthest_from(z), 1 / radius).slope
+    rows = GradientRows(LocalRows(encoder, z, weight, 1.0, level), tuple(float(v) for v in phi))
+    return Sum(rows, Ball(encoder.length, largest), columns=encoder.features)
 
 
 def moments_of(
-    design: Design,
+    encoder: Encoder,
     asked: Sequence[float],
     weight: Weight,
     label_weight: float = 1.0,
@@ -231,9 +231,9 @@ def moments_of(
     `limits` are those of a question asked before, where it is counted again; else they are certified now.
     """
     z = tuple(float(v) for v in asked)
-    limits = weight.limits(design.farthest_from(z), label_weight) if limits is None else limits
-    bound = Moments(design.length, limits.joint, limits.slope, limits.label)
-    return Sum(LocalRows(design, z, weight, label_weight, level), bound, columns=design.features)
+    limits = weight.limits(encoder.farthest_from(z), label_weight) if limits is None else limits
+    bound = Moments(encoder.length, limits.joint, limits.slope, limits.label)
+    return Sum(LocalRows(encoder, z, weight, label_weight, level), bound, columns=encoder.features)
 
 
 def read_moments(noisy: Sequence[int], asked: Sum, law: NoiseLaw, records: Fraction | int) -> NoisyMoments:
@@ -244,7 +244,7 @@ def read_moments(noisy: Sequence[int], asked: Sum, law: NoiseLaw, records: Fract
     matrix, vector = bound.matrix(np.array([float(v) for v in noisy]))
     std = law.std * unit
     beside = 0.5 if law.kind == "gaussian" else 1.0
-    return NoisyMoments(matrix * unit, vector * unit / w, std, std / w, beside, local.design.projector)
+    return NoisyMoments(matrix * unit, vector * unit / w, std, std / w, beside, local.encoder.projector)
 
 
 def best_label_weight(weight: Weight, farthest: float, relation: Relation = "add-remove", radius: float = 1.0) -> float:
