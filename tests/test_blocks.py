@@ -20,9 +20,9 @@ from pellucid.engine import local as engine_module
 from pellucid.engine.local import Engine
 from pellucid.engine.sandbox import Limits, Outcomes
 from pellucid.explainers.blocks.functions import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes, digest_of
+from pellucid.query import Blocks, Sum
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box
-from pellucid.query import Blocks, Sum
 
 # Functions of this file are sent whole: otherwise every worker would import the tests, and with them the package.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -48,10 +48,10 @@ from pellucid.mechanisms import (
     to_replace,
 )
 from pellucid.mechanisms import amounts as calibration
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query import kinds as query
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query.scores import QuantileScore
 from pellucid.release import certificate
 from pellucid.release.door import Ask

@@ -260,8 +260,8 @@ def test_exact_samplers_match_their_laws_on_a_coarse_lattice():
 
 def test_gaussian_noise_with_relative_scales():
     """Off-diagonal entries of a Gram matrix stand for two equal ones: their noise is √2 smaller, at the same ρ."""
-    from pellucid.query.bounds import Gram
     from pellucid.query import Sum, relative_scales
+    from pellucid.query.bounds import Gram
 
     gram = Sum(lambda rows: None, Gram(3, 1.0))
     scales = relative_scales(gram)

@@ -12,9 +12,9 @@ from pellucid.engine import local as engine_module
 from pellucid.engine.local import Engine
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box, Cells
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query.scores import QuantileScore
 
 SCHEMA = pel.Schema({"v": pel.Number(0, 1)})

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import pellucid as pel
 from pellucid.engine.local import Engine
 from pellucid.engine.tables import decode, open_table
+from pellucid.query import Sum
 from pellucid.query import compiled as fast
 from pellucid.query.bounds import Box
-from pellucid.query import Sum
 
 AGE = pel.Number(0, 10, integer=True, missing=7)
 SEX = pel.Category(["F", "M", "X"], missing="X", unknown="M")

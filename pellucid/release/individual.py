@@ -71,7 +71,9 @@ class IndividualAccounts:
 
 def _measured(asked: Sum) -> MeasuredBound:
     if not isinstance(asked.bound, MeasuredBound):
-        raise PlanError(f"{type(asked.bound).__name__} does not tell what a single record brings; individual accounting needs it.")
+        raise PlanError(
+            f"{type(asked.bound).__name__} does not tell what a single record brings; individual accounting needs it."
+        )
     return asked.bound
 
 

@@ -189,9 +189,7 @@ class Session:
             stored = self._stored(key)
             if stored is not None:
                 return self._replayed(stored)
-        reservation = self.ledger.reserve(
-            self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose
-        )
+        reservation = self.ledger.reserve(self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose)
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)
         explanation = explainer.run(ask)

@@ -68,7 +68,9 @@ class Question:
 class Channel:
     """One stream's way to the ledger and to the records. Nothing in here may be shown but through noise."""
 
-    def __init__(self, explainer: Explainer, plan: Plan, engine: Engine, account: OpenAccount, key: str, request: str, asker: Asker):
+    def __init__(
+        self, explainer: Explainer, plan: Plan, engine: Engine, account: OpenAccount, key: str, request: str, asker: Asker
+    ):
         self.plan = plan
         self._explainer, self._engine, self._account, self._asker = explainer, engine, account, asker
         self._key, self._request = key, request

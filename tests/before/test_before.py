@@ -36,7 +36,10 @@ def differences(before, now, where="result"):
     return [] if before == now else [f"{where}: {before!r} → {now!r}"]
 
 
-REWORDED = {"grid units (replace)": "grid units (records: 1 replaced)", "grid units (add-remove)": "grid units (records: 1 added)"}
+REWORDED = {
+    "grid units (replace)": "grid units (records: 1 replaced)",
+    "grid units (add-remove)": "grid units (records: 1 added)",
+}
 """Streams say how many contributions a unit touches in the words of every other release; nothing but words has changed."""
 
 

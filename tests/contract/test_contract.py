@@ -29,13 +29,12 @@ from sklearn.neighbors import KNeighborsRegressor
 from sources import Scaled, Silent
 
 import pellucid as pel
+from pellucid import query
 from pellucid.engine.local import Engine
 from pellucid.explainers.blocks.base import OnBlocks
 from pellucid.explainers.clusters.scores import CombinationScore
 from pellucid.mechanisms import Norms
-from pellucid.query import bounds
-from pellucid import query
-from pellucid.query import Choice, parts_of
+from pellucid.query import Choice, bounds, parts_of
 from pellucid.query.scores import QuantileScore
 
 EXPLAINERS = [getattr(pel.explainers, name) for name in pel.explainers.__all__ if name != "Explainer"]

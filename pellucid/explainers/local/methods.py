@@ -226,7 +226,9 @@ def _check_steps(steps: int) -> None:
         raise PlanError(f"steps={steps!r}: give a whole number from 2 to 100000; the paper uses 300.")
 
 
-def _walk(oracle: Oracle, start: np.ndarray, prices: Sequence[Fraction], stage: str, rate: Callable[[int], float] | None) -> Solution:
+def _walk(
+    oracle: Oracle, start: np.ndarray, prices: Sequence[Fraction], stage: str, rate: Callable[[int], float] | None
+) -> Solution:
     walked = _Walk(oracle, start, rate)
     for t, price in enumerate(prices, 1):
         walked.take(oracle.gradient(f"{stage} {t}", walked.phi, price), len(prices))

@@ -12,10 +12,10 @@ from sources import Seeded, Silent
 import pellucid as pel
 from pellucid import PellucidError
 from pellucid.errors import BudgetExceeded, ReleaseFailed
-from pellucid.explainers.local.encoder import Encoder
-from pellucid.explainers.local.oracles import PassOracle
+from pellucid.explainers.local.encoder import Encoder, moments_of
 from pellucid.explainers.local.methods import METHODS, smallest_in_ball
-from pellucid.explainers.local.stream import Settings
+from pellucid.explainers.local.oracles import PassOracle
+from pellucid.explainers.local.settings import Settings
 from pellucid.explainers.local.weights import Gaussian, Limits, Stable
 from pellucid.ledger import Ledger, Reservation, from_units
 from pellucid.mechanisms import source
@@ -68,7 +68,7 @@ def test_near_questions_are_free_and_the_last_ones_too(method, model, session):
         for one in answers:
             assert np.linalg.norm(one.phi) <= 1 + 1e-9 and (one.source == "data") == (one.rho > 0)
             assert one.source != "history" or one.leans_on[0] in {first.number, third.number, *(a.number for a in answers)}
-    assert session._ledger.verify().ok
+    assert session.ledger.verify().ok
 
 
 def test_the_slice_is_a_limit_and_what_is_left_stays(model, session):
@@ -108,7 +108,7 @@ def test_reservations_are_made_step_by_step(model, session):
 def test_an_account_that_runs_dry_in_the_middle_says_so(model, session):
     """Another user of the account takes the rest between two steps: the steps taken stay paid for, and nothing is released."""
     local = session.open(pel.LocalLinear(model, method="descent", steps=4, questions=1), share=1)
-    ledger, reserve = session._ledger, session._ledger.reserve
+    ledger, reserve = session.ledger, session.ledger.reserve
     calls = []
 
     def greedy(account, amount, **options):
@@ -140,7 +140,7 @@ def test_a_stream_goes_on_after_a_restart(model, people, schema, path):
         assert near.quality.startswith("noise is expected to cost") and near.drift > 0
         assert local.explain(person(80)).source == "data"
         assert [local.explain(far(k)).source for k in range(3, 6)] == ["data", "history", "history"]
-    assert again._ledger.verify().ok
+    assert again.ledger.verify().ok
     # Other settings, another slice or another name are other streams.
     for other in (again.open(explainer, epsilon=1.5), again.open(explainer, epsilon=1.0, name="b")):
         assert other.answered == 0
@@ -165,6 +165,15 @@ class Individual:
         return pel.LocalLinear(model, **self.settings)
 
 
+def accounts_of(local):
+    return local._questions.channel._accounts
+
+
+def count_all(local):
+    """Count every question on record, as a question asked now would."""
+    local._questions.channel._count_others(accounts_of(local), Reservation(10**9, "ward", 0, ""))
+
+
 class TestIndividualAccounts(Individual):
     def test_the_whole_is_charged_once_at_the_opening(self, explainer, people, schema, path):
         session = session_of(people, schema, path)
@@ -177,7 +186,7 @@ class TestIndividualAccounts(Individual):
         assert "paid for when the stream was opened" in str(told[0])
         again = session_of(people, schema, path)
         again.open(explainer, epsilon=1.0)
-        assert again.spent.epsilon == pytest.approx(1.0) and again._ledger.verify().ok
+        assert again.spent.epsilon == pytest.approx(1.0) and again.ledger.verify().ok
 
     def told(self, explainer, people, schema, path, stops, asked=tuple(range(12))):
         """Noiseless answers of a stream that is closed and opened again after each of `stops` questions."""
@@ -207,7 +216,7 @@ class TestIndividualAccounts(Individual):
         session = session_of(people, schema, tmp_path / "a.db")
         local = session.open(explainer, epsilon=1.0)
         with monkeypatch.context() as patch:
-            patch.setattr("pellucid.explainers.local.individual.add_noise", lambda *_: 1 / 0)
+            patch.setattr("pellucid.release.door.add_noise", lambda *_: 1 / 0)
             for k in range(11):
                 with pytest.raises(ReleaseFailed):
                     local.explain(person(30 + k % 3))
@@ -220,7 +229,8 @@ class TestIndividualAccounts(Individual):
 
     def test_an_interrupted_question_beside_a_second_process_does_no_harm(self, model, schema, path, monkeypatch):
         """One process counts the interrupted question twice, the other once: the record loses no more than the guarantee."""
-        from pellucid.explainers.local import individual
+        from pellucid.release import door
+        from pellucid.release.individual import IndividualAccounts
 
         lonely = pel.Schema({"x": pel.Number(0, 1), "y": pel.Number(0, 1)})
         constant = pel.Model(lambda d: np.ones(len(d)), output=(0, 1), trained_on="other data")
@@ -231,25 +241,23 @@ class TestIndividualAccounts(Individual):
             return made.open(explainer, epsilon=1.0)
 
         taken = []
-        original = individual.IndividualMoments._totals
+        original = IndividualAccounts.totals
 
-        def spy(self, question):
+        def spy(self, asked, scale):
             before = self._filter._spent.copy()
-            totals = original(self, question)
+            totals = original(self, asked, scale)
             taken.append(int((self._filter._spent - before)[0]) if any(totals) else 0)
             return totals
 
-        monkeypatch.setattr(individual.IndividualMoments, "_totals", spy)
+        monkeypatch.setattr(IndividualAccounts, "totals", spy)
         one, two = opened(), opened()
 
         def cost(x):
-            question = one._desk._question((x, 0.0), None)
-            (row,) = [question.asked.bound.integers(question.asked.map.of(np.zeros((1, 2)), np.ones(1)))]
-            return (
-                float(question.asked.bound.squared_lengths(row)[0])
-                / (2 * float(question.mechanism().scale) ** 2)
-                / float(one._desk._answers.rho)
-            )
+            asked = moments_of(one._encoder, (x, 0.0), one.settings.weight, one._questions._label_weight)
+            (row,) = [asked.bound.integers(asked.map.of(np.zeros((1, 2)), np.ones(1)))]
+            plan = one._questions.channel.plan
+            scale = door.IndividualAsk.mechanism(plan.public, asked, one.settings.price).scale
+            return float(asked.bound.squared_lengths(row)[0]) / (2 * float(scale) ** 2) / float(plan.public.spend.amount)
 
         grid = [(x / 1000, cost(x / 1000)) for x in range(5, 800, 5)]
 
@@ -257,7 +265,7 @@ class TestIndividualAccounts(Individual):
             return {"x": min(grid, key=lambda found: abs(found[1] - part))[0], "y": 0.0}
 
         with monkeypatch.context() as patch:
-            patch.setattr(individual, "add_noise", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+            patch.setattr(door, "add_noise", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
             with pytest.raises(KeyboardInterrupt):
                 one.explain({"x": 0.1, "y": 0.0})
         taken.clear()
@@ -274,22 +282,22 @@ class TestIndividualAccounts(Individual):
         for k in range(3):
             local.explain(far(k))
         again = session_of(people, schema, path).open(explainer, epsilon=1.0)
-        again._desk._count_others(again._desk._answers, Reservation(10**9, "ward", 0, ""))
-        ours, theirs = (one._desk._answers._filter._spent for one in (local, again))
+        count_all(again)
+        ours, theirs = (accounts_of(one)._filter._spent for one in (local, again))
         assert np.array_equal(ours, theirs) and ours.max() > 0
-        assert local._desk._answers.rho == local._desk._opened.public.spend.amount
+        assert accounts_of(local)._filter.rho == local._questions.channel.plan.public.spend.amount
 
     def test_limits_of_an_asked_question_stay_as_they_were(self, model, people, schema, path, monkeypatch):
         """A release that certifies other limits counts earlier questions with theirs."""
         explainer = pel.LocalLinear(model, **self.settings)
         local = session_of(people, schema, path).open(explainer, epsilon=1.0)
         local.explain(far(1))
-        spent = local._desk._answers._filter._spent.copy()
+        spent = accounts_of(local)._filter._spent.copy()
         looser = Gaussian.limits
         monkeypatch.setattr(Gaussian, "limits", lambda self, *a: Limits(*(3 * v for v in vars(looser(self, *a)).values())))
         again = session_of(people, schema, path).open(explainer, epsilon=1.0)
-        again._desk._count_others(again._desk._answers, Reservation(10**9, "ward", 0, ""))
-        assert np.array_equal(again._desk._answers._filter._spent, spent)
+        count_all(again)
+        assert np.array_equal(accounts_of(again)._filter._spent, spent)
 
     def test_it_is_refused_where_it_is_not_proved(self, explainer, people, schema):
         with pytest.raises(PellucidError, match="add-remove"):
@@ -336,7 +344,7 @@ def test_without_noise_every_method_finds_the_best_explanation(method, relation,
         and found.status == "not private"
         and found.excess >= 0
     )
-    assert not session._account().bounded and answer.certificate.status == "not private"
+    assert not session._account.standing.bounded and answer.certificate.status == "not private"
 
 
 def test_the_optimum_is_that_of_equation_one(model, people, schema, silent):
@@ -362,7 +370,7 @@ def test_comparing_with_the_optimum_has_to_be_meant(model, session):
         answer = local.explain(person())
         with pytest.raises(PellucidError, match="not_private=True"):
             local.distance_to_optimum(person(), answer)
-        assert session._account().bounded
+        assert session._account.standing.bounded
         local.distance_to_optimum(person(), answer, not_private=True)
         assert "NOT BOUNDED" in local.explain(person(70)).certificate.text
 
@@ -558,14 +566,14 @@ class Transcript:
 def test_what_happens_is_decided_by_released_values_alone(method, accounting, relation, model, schema, monkeypatch):
     """The data behind a recorded transcript of noisy answers are exchanged: number of steps, noise, charges, halting, reuse,
     certificates and errors stay as they were."""
-    from pellucid.explainers.local import exact, individual
+    from pellucid.explainers.local import readings
+    from pellucid.release import door
 
     if accounting == "individual" and relation == "replace":
         pytest.skip("individual accounting is for add-remove")
     script = Transcript()
-    for module in (exact, individual):
-        monkeypatch.setattr(module, "add_noise", script.add_noise(module.add_noise))
-    monkeypatch.setattr(exact, "choose", script.choose(exact.choose))
+    monkeypatch.setattr(door, "add_noise", script.add_noise(door.add_noise))
+    monkeypatch.setattr(readings, "choose", script.choose(readings.choose))
     weight = {"weight": "gaussian", "bandwidth": 0.5} if accounting == "individual" else {}
     explainer = pel.LocalLinear(model, method=method, accounting=accounting, steps=25, questions=4, **weight)
 
@@ -596,12 +604,12 @@ def test_what_happens_is_decided_by_released_values_alone(method, accounting, re
 @pytest.mark.parametrize("passes", [False, True])
 def test_a_person_with_several_rows_gets_more_noise(relation, passes, model, people, schema, monkeypatch):
     """Three rows a person: three times the noise of every kind of answer, with all products at once or a pass for each step."""
-    monkeypatch.setattr("pellucid.explainers.local.desk.COORDINATES_PER_STEP", 0.1 if passes else 100)
+    monkeypatch.setattr("pellucid.explainers.local.questions.COORDINATES_PER_STEP", 0.1 if passes else 100)
 
     def doors(method, unit):
         explainer = pel.LocalLinear(model, method=method, steps=20, questions=1)
         local = session_of(people, schema, relation=relation, unit=unit).open(explainer, epsilon=1.0)
-        return local._desk.door(local._encoder.asked(person()), None), local
+        return local._questions.oracle(local._encoder.asked(person()), None), local
 
     rho = Fraction(1, 100_000)
     (one, _), (three, _) = (doors("one-shot", unit) for unit in (None, pel.Unit(max_rows=3)))
@@ -615,11 +623,14 @@ def test_a_person_with_several_rows_gets_more_noise(relation, passes, model, peo
     spans = []
     for door, local in ((one, own), (three, other)):
         door.start("start", [zero, zero + 0.1], rho)
-        spans.append(float(local._desk._paid[-1][1].sensitivity.split()[0]))
+        spans.append(float(local._questions._question.charges[-1].sensitivity.split()[0]))
     # The choice's span is twice as far as a slope moves: noise of std σ for ρ stands for a move of σ·√(2ρ).
     assert spans[0] == pytest.approx(2 * one.std_for(rho) * (2 * rho) ** 0.5, rel=1e-2)
     assert spans[1] == pytest.approx(3 * spans[0], rel=1e-2)
-    assert "group-rows" in other._desk._paid[-1][1].claims and "group-rows" not in own._desk._paid[-1][1].claims
+    assert (
+        "group-rows" in other._questions._question.charges[-1].claims
+        and "group-rows" not in own._questions._question.charges[-1].claims
+    )
 
 
 def test_people_with_an_id_are_averaged_in_streams_too(model, schema, silent):
@@ -721,7 +732,7 @@ def test_a_ledger_that_was_tampered_with_is_noticed(model, people, schema, path)
     explainer = pel.LocalLinear(model)
     session = session_of(people, schema, path)
     session.open(explainer, epsilon=1.0).explain(person())
-    session._ledger.close()
+    session.ledger.close()
     with closing(sqlite3.connect(path)) as database:
         names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
         for name in names:

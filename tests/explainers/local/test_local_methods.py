@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from asking import local_oracle, nothing, oracle_of, pass_oracle, people_of
 from people import make_people
 from sources import Seeded, Silent
 
@@ -13,7 +14,6 @@ from pellucid import PellucidError
 from pellucid.engine.local import Engine
 from pellucid.errors import BudgetExceeded, ReleaseFailed
 from pellucid.explainers.local.encoder import Encoder, best_label_weight, moments_of, normaliser, read_moments
-from pellucid.explainers.local.oracles import MomentsOracle, Neighbourhood, PassOracle
 from pellucid.explainers.local.methods import (
     METHODS,
     NoisyGradient,
@@ -27,7 +27,7 @@ from pellucid.explainers.local.methods import (
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, source
 from pellucid.release.door import Ask
-from pellucid.release.plan import Public
+from pellucid.release.plan import Plan, Public
 
 RECORD = {"age": 40, "sex": "F", "school": "primary", "smoker": False, "bmi": 25.0}
 RHO = Fraction(1, 100)
@@ -40,12 +40,11 @@ def encoder(model, schema):
 
 @pytest.fixture(scope="module")
 def hood(encoder, schema, people):
-    return Neighbourhood(Engine(people, schema, "add-remove", pel.Unit()), encoder)
+    return people_of(Engine(people, schema, "add-remove", pel.Unit()), encoder)
 
 
-def door_of(hood, encoder, pay=lambda charge: None, weight=None, radius=1.0, relation="add-remove", records=3000):
-    asked = moments_of(encoder, encoder.asked(RECORD), weight or Stable(), 1 / radius)
-    return MomentsOracle(hood.totals, asked, records, relation, pay)
+def door_of(hood, encoder, pay=nothing, weight=None, radius=1.0, relation="add-remove", records=3000):
+    return local_oracle(hood, encoder, RECORD, weight or Stable(), radius, relation, records, pay)
 
 
 def plain(encoder, people, weight, record=RECORD):
@@ -174,7 +173,7 @@ def test_charges_add_up_and_come_before_data(method, encoder, hood):
 
     asked = moments_of(encoder, encoder.asked(RECORD), Stable())
     with pytest.raises(BudgetExceeded):
-        explain(method, MomentsOracle(never, asked, 3000, "add-remove", refuse), RHO, candidates=[np.zeros(encoder.length)])
+        explain(method, oracle_of(never, asked, 3000, "add-remove", refuse), RHO, candidates=[np.zeros(encoder.length)])
 
 
 def test_what_goes_wrong_near_data_says_nothing(encoder):
@@ -183,7 +182,7 @@ def test_what_goes_wrong_near_data_says_nothing(encoder):
 
     asked = moments_of(encoder, encoder.asked(RECORD), Stable())
     with pytest.raises(ReleaseFailed) as failure:
-        MomentsOracle(broken, asked, 3000, "add-remove", lambda charge: None).moments("moments", RHO)
+        oracle_of(broken, asked, 3000).moments("moments", RHO)
     assert "Smith" not in str(failure.value) and failure.value.__context__ is None
 
 
@@ -204,8 +203,8 @@ class Recorded:
     def moments(self, stage, rho):
         return self._answer("moments", stage, rho)
 
-    def slope(self, stage, phi, rho):
-        return self._answer("slope", stage, phi, rho)
+    def gradient(self, stage, phi, rho):
+        return self._answer("gradient", stage, phi, rho)
 
     def start(self, stage, candidates, rho):
         return self._answer("start", stage, candidates, rho)
@@ -218,7 +217,7 @@ def test_control_flow_is_a_function_of_answers_alone(method, encoder, hood, sche
     first = Recorded(door_of(hood, encoder))
     made = explain(method, first, Fraction(1, 10), steps=60, candidates=candidates)
     others = make_people(40, seed=9)
-    elsewhere = Neighbourhood(Engine(others, schema, "add-remove", pel.Unit()), encoder)
+    elsewhere = people_of(Engine(others, schema, "add-remove", pel.Unit()), encoder)
     second = Recorded(door_of(elsewhere, encoder), first.given)
     again = explain(method, second, Fraction(1, 10), steps=60, candidates=candidates)
     assert second.asked == first.asked
@@ -262,7 +261,7 @@ def test_one_shot_through_the_door_of_a_release(encoder, schema, people, silent)
     for spend in (Spend("rho", RHO), Spend("epsilon", Fraction(1))):
         public = Public(schema, "replace", pel.Unit(), spend, 3000)
         asked = moments_of(encoder, encoder.asked(RECORD), Stable(), best_label_weight(Stable(), encoder.farthest, "replace"))
-        answer = Ask(engine, public, {"moments": Fraction(1)}).total("moments", asked)
+        answer = Ask(engine.totals, Plan(public, (public.stage("moments", asked),))).total("moments")
         noisy = read_moments(answer.integers, asked, answer.law, normaliser(public))
         assert noisy.matrix == pytest.approx(a, abs=2e-5) and noisy.vector == pytest.approx(b, abs=2e-5)
         assert noisy.beside == (0.5 if spend.currency == "rho" else 1.0)
@@ -295,11 +294,11 @@ def test_slopes_are_exact_at_the_point_on_the_grid(encoder, hood, silent):
         bits = door._bits(rho)
         whole = np.array(door._on_grid(phi, bits), dtype=float) / (1 << bits)
         assert np.abs(whole - phi).max() <= 2.0 ** -(bits + 1)
-        matrix, vector = door._bound.matrix(np.array(door._exact(), dtype=float))
+        matrix, vector = door._bound.matrix(np.array(hood.totals(door._asked), dtype=float))
         wanted = 2 * (matrix @ whole - vector) * door._bound.unit / 3000
         assert door.gradient(f"at {rho}", phi, rho).values == pytest.approx(wanted, rel=1e-9, abs=1e-12)
     assert sum(v * v for v in door._on_grid(np.full(encoder.length, 5.0), 10)) <= 1 << 20
-    assert door._on_grid(np.full(encoder.length, math.nan), 10) == [0] * encoder.length
+    assert door._on_grid(np.full(encoder.length, math.nan), 10) == (0,) * encoder.length
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
@@ -309,11 +308,11 @@ def test_a_pass_per_step_is_the_same_descent(relation, radius, encoder, hood, mo
     paid = []
     asked = encoder.asked(RECORD)
     whole = door_of(hood, encoder, radius=radius, relation=relation)
-    passes = PassOracle(hood.totals, encoder, asked, Stable(), 3000, relation, paid.append, radius)
+    passes = pass_oracle(hood, encoder, asked, Stable(), 3000, relation, paid.append, radius)
     level = 0.4
     centred = [
-        MomentsOracle(hood.totals, moments_of(encoder, asked, Stable(), 1 / radius, level), 3000, relation, paid.append, radius),
-        PassOracle(hood.totals, encoder, asked, Stable(), 3000, relation, paid.append, radius, level=level),
+        oracle_of(hood, moments_of(encoder, asked, Stable(), 1 / radius, level), 3000, relation, paid.append, radius),
+        pass_oracle(hood, encoder, asked, Stable(), 3000, relation, paid.append, radius, level),
     ]
     assert passes.std_for(RHO) == pytest.approx(whole.std_for(RHO), rel=1e-6) and passes.longest == whole.longest
     monkeypatch.setattr(source, "current", Silent())
@@ -334,7 +333,7 @@ def test_a_pass_per_step_is_the_same_descent(relation, radius, encoder, hood, mo
 def test_secrets_are_not_saved(encoder, hood):
     import pickle
 
-    for secret in (hood, door_of(hood, encoder)):
+    for secret in (hood, door_of(hood, encoder)._ask):
         with pytest.raises(TypeError):
             pickle.dumps(secret)
         assert "()" in repr(secret)

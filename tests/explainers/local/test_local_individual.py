@@ -1,23 +1,26 @@
 """One account per record: nobody pays more than the guarantee, and who was left out shows in nothing but the totals."""
 
 import pickle
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from asking import nothing, public
 from hypothesis import given
 from hypothesis import strategies as st
 from sources import Silent
 
 import pellucid as pel
-from pellucid import PellucidError
+from pellucid import PellucidError, query
 from pellucid.errors import ReleaseFailed
 from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.encoder import LocalRows
-from pellucid.explainers.local.individual import IndividualMoments, Question
+from pellucid.explainers.local.oracles import IndividualOracle
 from pellucid.explainers.local.weights import Gaussian
 from pellucid.mechanisms import source
-from pellucid.query import kinds as query
+from pellucid.release.door import IndividualAsk
+from pellucid.release.individual import IndividualAccounts
 
 
 class Numbers:
@@ -28,12 +31,35 @@ class Held:
     """Records as arrays, in two batches."""
 
     def __init__(self, x, f):
-        self.x, self.f, self.people = np.asarray(x, dtype=float), np.asarray(f, dtype=float), len(x)
+        self.x, self.f, self.rows = np.asarray(x, dtype=float), np.asarray(f, dtype=float), len(x)
 
     def batches(self):
-        half = self.people // 2
+        half = self.rows // 2
         yield self.x[:half], self.f[:half], None
         yield self.x[half:], self.f[half:], None
+
+
+@dataclass(frozen=True)
+class Question:
+    asked: query.Sum
+    price: Fraction
+
+    def mechanism(self):
+        return IndividualAsk.mechanism(public(), self.asked, self.price)
+
+
+class Individual:
+    """Questions under one account per record, as a stream asks them."""
+
+    def __init__(self, held, rho, records, relation="add-remove", unit=None):
+        self.accounts, self.records = IndividualAccounts(held, rho, relation, unit or pel.Unit()), records
+
+    def answer(self, question):
+        door = IndividualAsk(self.accounts, public(), nothing)
+        return IndividualOracle(door, question.asked, self.records).moments("moments", question.price)
+
+    def catch_up(self, earlier):
+        self.accounts.catch_up([(question.asked, question.mechanism().scale) for question in earlier])
 
 
 def ask(z, price, bandwidth=0.5):
@@ -52,7 +78,7 @@ def clusters(size=400, seed=0):
 
 def by_hand(held, questions, rho):
     """The totals of every question, with each record's account kept in fractions; who cannot pay once is out for good."""
-    spent, out = [Fraction(0)] * held.people, set()
+    spent, out = [Fraction(0)] * held.rows, set()
     answers, kept = [], []
     for question in questions:
         bound, scale = question.asked.bound, question.mechanism().scale
@@ -67,7 +93,7 @@ def by_hand(held, questions, rho):
             if not inside[-1]:
                 out.add(i)
         assert max(spent) <= rho
-        answers.append(bound.products(z[inside]))
+        answers.append(bound.total_of(z[inside]))
         kept.append(sum(inside))
     return answers, kept
 
@@ -78,7 +104,7 @@ def test_totals_are_those_of_the_records_that_can_pay(monkeypatch):
     questions = [ask((0.2, 0.2), rho / 3) for _ in range(12)] + [ask((0.8, 0.8), rho / 3) for _ in range(3)]
     answers, kept = by_hand(held, questions, rho)
     assert kept[0] == 400 and kept[11] < 400
-    made = IndividualMoments(held, rho, 400)
+    made = Individual(held, rho, 400)
     for question, wanted in zip(questions, answers):
         noisy = made.answer(question)
         matrix, vector = question.asked.bound.matrix(np.array(wanted, dtype=float))
@@ -98,14 +124,14 @@ def test_accounts_are_computed_again_from_the_questions(monkeypatch):
     monkeypatch.setattr(source, "current", Silent())
     held, rho = clusters(), Fraction(1, 10)
     questions = [ask((0.2, 0.2 + 0.02 * i), rho / 3) for i in range(10)]
-    through = IndividualMoments(held, rho, 400)
+    through = Individual(held, rho, 400)
     answers = [through.answer(question) for question in questions]
-    again = IndividualMoments(held, rho, 400)
+    again = Individual(held, rho, 400)
     again.catch_up(questions[:6])
     for question, wanted in zip(questions[6:], answers[6:]):
         found = again.answer(question)
         assert np.array_equal(found.matrix, wanted.matrix) and np.array_equal(found.vector, wanted.vector)
-    fresh = IndividualMoments(held, rho, 400).answer(questions[-1])
+    fresh = Individual(held, rho, 400).answer(questions[-1])
     assert not np.array_equal(fresh.matrix, answers[-1].matrix)
 
 
@@ -117,7 +143,7 @@ def test_one_record_never_pays_more_than_the_guarantee(asked):
         with_, without = Held(x, f), Held(np.empty((0, 2)), np.empty(0))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(source, "current", Silent())
-            one, none = IndividualMoments(with_, rho, 100), IndividualMoments(without, rho, 100)
+            one, none = Individual(with_, rho, 100), Individual(without, rho, 100)
             lost = Fraction(0)
             for a, b, k in asked:
                 question = ask((a, b), rho / k)
@@ -134,13 +160,14 @@ def test_who_was_dropped_shows_in_nothing_but_the_totals():
     rho = Fraction(1, 10)
     seen = []
     for held in (clusters(), Held(np.full((50, 2), 0.35), np.ones(50)), Held(np.empty((0, 2)), np.empty(0))):
-        made = IndividualMoments(held, rho, 400)
+        made = Individual(held, rho, 400)
         answers = [made.answer(ask((0.2, 0.2), rho)) for _ in range(5)]
-        assert not [name for name in dir(made) if not name.startswith("_") and name not in ("answer", "catch_up", "rho")]
-        assert not hasattr(made, "__dict__")
+        accounts = made.accounts
+        assert not [name for name in dir(accounts) if not name.startswith("_") and name not in ("totals", "catch_up")]
+        assert not hasattr(accounts, "__dict__")
         with pytest.raises(TypeError):
-            pickle.dumps(made)
-        seen.append((repr(made), made.rho, [(a.matrix.shape, a.vector.shape, a.matrix_std, a.vector_std) for a in answers]))
+            pickle.dumps(accounts)
+        seen.append((repr(accounts), [(a.matrix.shape, a.vector.shape, a.matrix_std, a.vector_std) for a in answers]))
     assert seen[0] == seen[1] == seen[2]
 
 
@@ -149,7 +176,7 @@ def test_what_goes_wrong_says_nothing():
         def batches(self):
             raise ValueError("record 7 was dropped")
 
-    made = IndividualMoments(Broken([[0.5, 0.5]], [1.0]), Fraction(1), 10)
+    made = Individual(Broken([[0.5, 0.5]], [1.0]), Fraction(1), 10)
     with pytest.raises(ReleaseFailed) as failure:
         made.answer(ask((0.5, 0.5), 1))
     assert "7" not in str(failure.value)
@@ -160,4 +187,4 @@ def test_what_goes_wrong_says_nothing():
 )
 def test_it_is_refused_where_it_is_not_proved(relation, unit):
     with pytest.raises(PellucidError):
-        IndividualMoments(clusters(), Fraction(1), 400, relation, unit)
+        Individual(clusters(), Fraction(1), 400, relation, unit)

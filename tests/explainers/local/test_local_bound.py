@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pellucid import PellucidError
-from pellucid.explainers.local import exact
 from pellucid.explainers.local.bound import Moments
+from pellucid.explainers.local.readings import ShortestGradient
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.query.bounds import Gram
 
@@ -45,8 +45,8 @@ def halve_slope(patch):
 
 
 def halve_start(patch):
-    original = exact.start_norm
-    patch.setattr(exact, "start_norm", lambda *args: original(*args) // 2)
+    original = ShortestGradient.largest
+    patch.setattr(ShortestGradient, "largest", lambda *args: original(*args) // 2)
 
 
 def test_local_moments_is_attained():
@@ -99,11 +99,9 @@ def test_local_start_is_attained():
     base = [200 * v for v in bound.totals(row(1, 0, 0))]
     a = (math.sqrt(20.0**2 + 4) - 20.0) / 2
     more = [x + y for x, y in zip(base, bound.totals(row(a, 0, -20.0)))]
-    changes = []
-    for phi in ([scale, 0], [-scale, 0]):
-        before, after = (exact.start_score(integer_slope(bound, totals, phi, scale)) for totals in (base, more))
-        changes.append(after - before)
-    allowed = exact.start_norm(bound, "add-remove", bits)
+    score = ShortestGradient(bound, ((scale, 0), (-scale, 0)), bits, 1.0)
+    changes = [after - before for before, after in zip(score.of(base), score.of(more))]
+    allowed = score.largest("add-remove", bound.added().linf)
     assert max(map(abs, changes)) <= allowed and 0.98 * 2 * allowed <= max(changes) - min(changes) <= 2 * allowed
 
 
