@@ -40,7 +40,11 @@ class Door:
         self._held.append((query, None))
         return query
 
-    def _totals(self, query: Query) -> list[int]:
+    def _charge(self, stage: str, query: Query, how: Mechanism, spend: Spend, claims: tuple[str, ...]) -> Charge:
+        return noise_charge(stage, spend.amount, query, how, self.public.relation, self.public.unit, *claims)
+
+    def _totals(self, query: Query, how: Mechanism) -> list[int]:
+        """Exact integers that this noise will be added to."""
         if not isinstance(query, Reading):
             return self._exact(query)
         return query.image.of(self._exact(query.of))
@@ -57,8 +61,8 @@ class Door:
     def noisy(self, stage: str, query: Query, how: Mechanism, spend: Spend, *claims: str) -> Answer:
         """Noisy totals: exact integers plus one calibrated draw."""
         _check_cost(how.cost, spend)
-        self._pay(noise_charge(stage, spend.amount, query, how, self.public.relation, self.public.unit, *claims))
-        integers = shielded(lambda: add_noise(self._totals(query), how))
+        self._pay(self._charge(stage, query, how, spend, claims))
+        integers = shielded(lambda: add_noise(self._totals(query, how), how))
         return Answer(tuple(integers), tuple(part.released for part in released_parts(query)), how.law, self.public.rows)
 
     def chosen(self, stage: str, choice: Choice, how: Choosing, spend: Spend) -> list[Any]:
@@ -150,13 +154,16 @@ class IndividualAsk(Door):
 
     def total(self, stage: str, query: Sum, amount: Fraction) -> Answer:
         """Noisy totals over the records that can still pay for them. Claim: individual-filter"""
-        how = self.mechanism(self.public, query, amount)
-        _check_cost(how.cost, Spend("rho", amount))
-        worth = f"{query.bound.scale_text}; each record pays its own part of the guarantee charged at the opening"
-        relation, unit = self.public.relation, self.public.unit
-        self._pay(noise_charge(stage, Fraction(0), query, how, relation, unit, "individual-filter", worth=worth))
-        integers = shielded(lambda: add_noise(self._accounts.totals(query, how.scale), how))
-        return Answer(tuple(integers), (query.bound,), how.law, self.public.rows)
+        return self.noisy(stage, query, self.mechanism(self.public, query, amount), Spend("rho", amount), "individual-filter")
+
+    def _charge(self, stage: str, query: Query, how: Mechanism, spend: Spend, claims: tuple[str, ...]) -> Charge:
+        (part,) = released_parts(query)
+        worth = f"{part.released.scale_text}; each record pays its own part of the guarantee charged at the opening"
+        return noise_charge(stage, Fraction(0), query, how, self.public.relation, self.public.unit, *claims, worth=worth)
+
+    def _totals(self, query: Query, how: Mechanism) -> list[int]:
+        assert isinstance(query, Sum)
+        return self._accounts.totals(query, how.scale)
 
 
 def _no_totals(query: Any) -> list[int]:

@@ -81,6 +81,10 @@ class Channel:
         self._again: Callable[[dict[str, Any]], tuple[Sum, Fraction]] | None = None
         self._whole: Reservation | None = None
 
+    def totals(self, query: Any) -> list[int]:
+        """Exact totals from the records: what a question is asked with, and shown through its door only."""
+        return self._engine.totals(query)
+
     def prepared(self, reader: Callable[..., Any], columns: tuple[str, ...], width: int) -> Prepared:
         """Records as the stream's questions read them: read once and held, where they fit into memory."""
         return Prepared(self._engine, reader, columns, width)
@@ -239,7 +243,7 @@ class Asking(Protocol):
 
 
 class Stream:
-    """Base of all streams: a slice of a budget for questions one after another. `Session.open` makes it; use it in a with-statement.
+    """Base of all streams: a slice of a budget for questions one after another. `Session.open` makes it, for a with-statement.
 
     Nothing is reserved when it is opened (with one account per record: all of it is) and every step is charged just before it is
     taken, so what was not used is still there when it is closed. Opened again with the same settings, it goes on where it was.
@@ -252,6 +256,10 @@ class Stream:
     @property
     def answered(self) -> int:
         """How many questions were answered from data so far."""
+        raise NotImplementedError
+
+    def explain(self, question: Any) -> Explanation:
+        """Answer one question."""
         raise NotImplementedError
 
     @property

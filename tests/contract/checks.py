@@ -14,7 +14,7 @@ from pellucid.engine.local import Engine
 from pellucid.explainers.clusters.scores import CandidateScore, CombinationScore
 from pellucid.mechanisms import Spend, source
 from pellucid.public.schema import Unit
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, parts_of, touched
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, parts_of, released_parts, touched
 from pellucid.release.door import Ask
 from pellucid.release.plan import Public
 
@@ -170,8 +170,8 @@ def check_noise(explainer, data, schema, relation, currency, test_source=None, d
 def expected_std(query, relation, spend):
     """Noise scales from the textbook, written down independently of the package's own calibration."""
     l1 = l2 = linf = 0.0
-    for part in parts_of(query):
-        added, replaced = part.bound.added(), part.bound.replaced()
+    for part in released_parts(query):
+        added, replaced = part.released.added(), part.released.replaced()
         norms = replaced if relation == "replace" or isinstance(part.over, Blocks | Couples) else added
         factor = 1.0
         if isinstance(part.over, Pairs):  # the record's own term, and the one of whoever received from it

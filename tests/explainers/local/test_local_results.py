@@ -162,7 +162,8 @@ def test_order_and_table():
         assert by_name.loc[name, "value"] == 5 * PHI[i]
         for end, sign in (("lower", -1), ("upper", 1)):
             assert by_name.loc[name, end] - 5 * PHI[i] == pytest.approx(sign * 1.96 * 5 * STD[i], rel=1e-3)
-    assert list(local(std=None).to_frame().columns) == ["feature", "value"]
+    without = local(std=None).to_frame()
+    assert list(without.columns) == list(frame.columns) and without[["lower", "upper"]].isna().all(axis=None)
 
 
 def test_words_by_sign_and_size_with_ties():
