@@ -293,8 +293,8 @@ def test_an_empty_ledger_verifies(path):
 
 def test_charges_are_synced_to_disk(path):
     with Ledger(path) as ledger:
-        assert ledger._connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-        assert ledger._connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert ledger._store._connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert ledger._store._connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert ledger.durable and ledger.path == str(path)
 
 
@@ -427,6 +427,7 @@ def test_an_edited_release_is_found_and_not_replayed(path):
     "statement, bad",
     [
         ("DELETE FROM releases WHERE seq = 4", 4),
+        ("UPDATE releases SET text = x'00' WHERE seq = 4", 4),
         ("INSERT INTO releases VALUES (3, 'x')", 3),
         ("INSERT INTO releases VALUES (42, 'x')", 42),
     ],
@@ -613,8 +614,8 @@ def test_a_write_that_fails_loses_nothing(path, setting):
     filled(path)
     with Ledger(path) as ledger:
         ledger.account("a")
-        ledger._connection.exec_driver_sql(f"PRAGMA {setting}")
-        ledger._connection.rollback()
+        ledger._store._connection.exec_driver_sql(f"PRAGMA {setting}")
+        ledger._store._connection.rollback()
         with pytest.raises(LedgerUnavailable) as refused:
             ledger.reserve("a", 1, key="", request="x" * 100_000)
         assert unchained(refused)
@@ -663,7 +664,7 @@ def test_a_ledger_that_is_removed_while_open_is_noticed(path):
         path.rename(away)
         with pytest.raises(LedgerUnavailable, match="removed or replaced"):
             ledger.reserve("a", 1, key="", request="{}")
-        ledger._disconnect()
+        ledger._store._disconnect()
         with pytest.raises(LedgerUnavailable, match="removed"):
             ledger.reserve("a", 1, key="", request="{}")
         assert not path.exists()
