@@ -18,13 +18,12 @@ from datetime import date
 from fractions import Fraction
 
 import pytest
+from conformance import TERMS, in_child, needs_fork
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, LedgerError, LedgerUnavailable
 from pellucid.ledger import SCALE, Ledger, Reservation, budget_units, charge_units, from_units
-
-TERMS = {"currency": "epsilon", "delta": "0", "relation": "replace", "unit": "person"}
 
 
 @pytest.fixture
@@ -718,21 +717,6 @@ def test_threads_share_one_budget(path, kind):
             task.result()
     assert len(granted) == 100
     assert ledger.account("shared").remaining == 0 and ledger.verify().ok
-
-
-def in_child(act):
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
 @needs_fork
