@@ -18,6 +18,9 @@ from ..errors import PlanError
 
 Currency = Literal["epsilon", "rho"]
 
+RESOLUTION = 10**12
+"""Parts that one unit of ε or ρ is counted in. Prices are rounded to them, and a ledger stores whole numbers of them."""
+
 
 def exact(name: str, value: Any) -> Fraction:
     """The decimal number the user wrote, exactly: 0.1 is one tenth, not the nearest binary fraction.
@@ -111,7 +114,7 @@ def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> 
     """
     eps, target = float(epsilon), float(delta)
     largest = _edge(lambda rho: delta_of_rho(rho, eps) <= target, inside=0.0, outside=eps + 1.0)
-    return Fraction(math.floor(largest * 10**12), 10**12)
+    return Fraction(math.floor(largest * RESOLUTION), RESOLUTION)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 
 from ...errors import PlanError
+from ...mechanisms import RESOLUTION
 from .weights import Weight
 
 Method = Literal["one-shot", "descent", "adaptive", "enhanced"]
@@ -95,7 +96,7 @@ class Solution:
     gain: float | None = None
 
 
-GRAIN = 10**12
+GRAIN = RESOLUTION
 """Steps are paid for in whole parts of the ledger's grid, rounded down: then what was planned is what is charged."""
 
 

@@ -18,13 +18,12 @@ from datetime import date
 from fractions import Fraction
 
 import pytest
+from conformance import TERMS, in_child, needs_fork
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, LedgerError, LedgerUnavailable
 from pellucid.ledger import SCALE, Ledger, Reservation, budget_units, charge_units, from_units
-
-TERMS = {"currency": "epsilon", "delta": "0", "relation": "replace", "unit": "person"}
 
 
 @pytest.fixture
@@ -293,8 +292,8 @@ def test_an_empty_ledger_verifies(path):
 
 def test_charges_are_synced_to_disk(path):
     with Ledger(path) as ledger:
-        assert ledger._connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-        assert ledger._connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert ledger._store._connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert ledger._store._connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert ledger.durable and ledger.path == str(path)
 
 
@@ -427,6 +426,7 @@ def test_an_edited_release_is_found_and_not_replayed(path):
     "statement, bad",
     [
         ("DELETE FROM releases WHERE seq = 4", 4),
+        ("UPDATE releases SET text = x'00' WHERE seq = 4", 4),
         ("INSERT INTO releases VALUES (3, 'x')", 3),
         ("INSERT INTO releases VALUES (42, 'x')", 42),
     ],
@@ -613,8 +613,8 @@ def test_a_write_that_fails_loses_nothing(path, setting):
     filled(path)
     with Ledger(path) as ledger:
         ledger.account("a")
-        ledger._connection.exec_driver_sql(f"PRAGMA {setting}")
-        ledger._connection.rollback()
+        ledger._store._connection.exec_driver_sql(f"PRAGMA {setting}")
+        ledger._store._connection.rollback()
         with pytest.raises(LedgerUnavailable) as refused:
             ledger.reserve("a", 1, key="", request="x" * 100_000)
         assert unchained(refused)
@@ -663,7 +663,7 @@ def test_a_ledger_that_is_removed_while_open_is_noticed(path):
         path.rename(away)
         with pytest.raises(LedgerUnavailable, match="removed or replaced"):
             ledger.reserve("a", 1, key="", request="{}")
-        ledger._disconnect()
+        ledger._store._disconnect()
         with pytest.raises(LedgerUnavailable, match="removed"):
             ledger.reserve("a", 1, key="", request="{}")
         assert not path.exists()
@@ -717,21 +717,6 @@ def test_threads_share_one_budget(path, kind):
             task.result()
     assert len(granted) == 100
     assert ledger.account("shared").remaining == 0 and ledger.verify().ok
-
-
-def in_child(act):
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
 @needs_fork
