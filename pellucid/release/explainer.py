@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..public.model import BlackBox, Model
+from ..public.black_box import BlackBox
+from ..public.model import Model
 from ..public.schema import Schema
 from ..sensitivity import Flow
 from .door import Ask

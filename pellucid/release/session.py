@@ -24,7 +24,7 @@ from ..explainers.local.stream import LocalStream
 from ..ledger import Account, Entry, Ledger, budget_units, charge_units, checked_text, from_units
 from ..ledger.accounting import Amount, Budget
 from ..mechanisms import Spend, is_private
-from ..public.model import PROBES, PrivateTraining
+from ..public.black_box import PROBES, PrivateTraining
 from ..public.schema import Schema, Unit, check_relation
 from .certificate import Certificate
 from .door import Ask, Charge
