@@ -127,9 +127,9 @@ class BlackBox(ABC):
         trained = self.trained_on.text if isinstance(self.trained_on, PrivateTraining) else f"on {self.trained_on}"
         return f"{self.name}, trained {trained}"
 
-    def ready(self, schema: Schema) -> Any:
-        """Try it on public records and settle how it is called; the answer is kept for the schema."""
-        return tried(self, schema)
+    @abstractmethod
+    def ready(self, schema: Schema) -> Ready:
+        """Itself as it passed its trial on public records; see `tried`."""
 
 
 class Refused(Exception):

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import ModelError
-from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused
+from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused, tried
 from .fingerprint import fingerprinted_as
 from .frozen import settle
 from .rows import Rows
@@ -66,6 +66,9 @@ class Clustering(BlackBox):
     @property
     def bound_text(self) -> str:
         return f"one of {len(self.clusters)} declared clusters; a record with any other label belongs to none"
+
+    def ready(self, schema: Schema) -> ReadyClustering:
+        return tried(self, schema)
 
     def in_form(self, schema: Schema, features: tuple[str, ...], input: str) -> ReadyClustering:
         return ReadyClustering(self, schema, features, input)

@@ -78,16 +78,18 @@ def _plain(function: Any, name: str) -> bool:
 def _bytes_of(value: Any) -> bytes:
     """The pickle of a value, with classes of ours under their registered names."""
     content = pickle.dumps(value)
-    if __package__.partition(".")[0].encode() not in content:
+    if b"pellucid." not in content:
         return content
     file = io.BytesIO()
     _Pickler(file).dump(value)
     return file.getvalue()
 
 
-class _Pickler(pickle._Pickler):
-    """Python's own pickler in Python, since the one in C cannot be told names; both write the same bytes."""
+_InPython: Any = pickle._Pickler
+"""The pickler in C cannot be told other names; the one in Python writes the same bytes."""
 
+
+class _Pickler(_InPython):
     def save_global(self, obj: Any, name: str | None = None) -> None:
         known = _registered.get((getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)))
         if known is None:

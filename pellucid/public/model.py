@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ModelError
-from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused
+from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused, tried
 from .fingerprint import fingerprinted_as
 from .frozen import settle
 from .schema import Schema
@@ -69,6 +69,9 @@ class Model(BlackBox):
     @property
     def bound_text(self) -> str:
         return f"declared range [{self.output[0]:g}, {self.output[1]:g}], enforced by clipping"
+
+    def ready(self, schema: Schema) -> ReadyModel:
+        return tried(self, schema)
 
     def in_form(self, schema: Schema, features: tuple[str, ...], input: str) -> ReadyModel:
         return ReadyModel(self, schema, features, input)

@@ -25,8 +25,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import Choosing, Spend, calibrate_combination, choose, choose_combination
-from ...mechanisms.assignment import Tables, root_below
+from ...mechanisms import (
+    AssignmentScores,
+    Choosing,
+    Spend,
+    calibrate_assignment,
+    choose,
+    choose_assignment,
+    root_below,
+)
 from ...public.schema import Relation
 from ...query.bound import Bound
 from ...query.bounds import CrossCells
@@ -153,19 +160,20 @@ class CombinationScore(Score):
         return isinstance(bound, CrossCells) and (bound.groups, bound.sizes) == (self.clusters, self.sizes)
 
     def calibrate(self, relation: Relation, units: int, spend: Spend, k: int) -> Choosing:
-        return calibrate_combination(self.span(relation, units), spend)
+        return calibrate_assignment(self.span(relation, units), spend)
 
     def pick(self, totals: Sequence[int], how: Choosing) -> list[Any]:
-        return choose_combination(self.tables(totals), how, self.per_cluster, self.candidates)
+        return choose_assignment(self.tables(totals), how, self.per_cluster, self.candidates)
 
-    def tables(self, totals: Sequence[int] | np.ndarray) -> Tables:
-        """Scores from exact totals: attribute by attribute, cluster by cluster, value by value."""
+    def tables(self, totals: Sequence[int] | np.ndarray) -> AssignmentScores:
+        """Scores from exact totals (attribute by attribute, cluster by cluster, value by value): clusters are the places,
+        attributes the items."""
         times = max(self.clusters - 1, 1) * self.per_cluster
         columns, penalty = [], []
         for counts in _split(totals, self.clusters, self.sizes):
             columns.append(_unary(counts, times * self.interest, times * self.sufficiency))
             penalty.append(counts.shared(self.diversity))
-        return Tables([list(row) for row in zip(*columns)], penalty)
+        return AssignmentScores([list(row) for row in zip(*columns)], penalty)
 
     def span(self, relation: Relation, units: int) -> int:
         """Bound on (largest minus smallest change, over all combinations) between neighbours; `units` is one record's weight."""
