@@ -119,21 +119,25 @@ def _check_shape(clusters: int, sizes: Sequence[int], weights: Sequence[int]) ->
 class CombinationScore(Score):
     """The score of "which attributes explain which cluster", over all combinations at once. Claim: cluster-combination-span
 
-    `sizes` are the numbers of values of the attributes; the weights are integers of which only the ratios count;
-    `per_cluster` attributes are chosen for every cluster, out of `candidates[c]` where given.
-
     >>> score = CombinationScore(2, (2,), 1, 1, 1)
     >>> score.tables([3, 1, 0, 4]).unary  # cluster 0 has 3 + 1 records, cluster 1 has 0 + 4
     [[4], [4]]
     """
 
     clusters: int
+    """How many clusters are explained."""
     sizes: tuple[int, ...]
+    """The numbers of values of the attributes."""
     interest: int
+    """The weight of attributes whose values inside a cluster are unlike the whole; only ratios of weights count."""
     sufficiency: int
+    """The weight of attributes whose values tell a cluster apart."""
     diversity: int
+    """The weight of different attributes for different clusters."""
     per_cluster: int = 1
+    """How many attributes are chosen for every cluster."""
     candidates: tuple[tuple[int, ...], ...] | None = None
+    """The attributes each cluster may use; None for all of them."""
     claim = "cluster-combination-span"
 
     def __post_init__(self) -> None:
@@ -203,9 +207,13 @@ class CandidateScore(Score):
     """
 
     clusters: int
+    """How many clusters are explained."""
     sizes: tuple[int, ...]
+    """The numbers of values of the attributes."""
     interest: int
+    """The weight of attributes whose values inside a cluster are unlike the whole; only ratios of weights count."""
     sufficiency: int
+    """The weight of attributes whose values tell a cluster apart."""
     claim = "cluster-candidates-span"
 
     def __post_init__(self) -> None:
