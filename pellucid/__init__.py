@@ -59,8 +59,9 @@ from .explainers import (
 from .explainers.blocks import adapters
 from .ledger import Ledger
 from .ledger.accounting import Amount, Budget
+from .public.black_box import PrivateTraining
 from .public.clustering import Clustering
-from .public.model import Model, PrivateTraining
+from .public.model import Model
 from .public.schema import Boolean, Category, Number, Schema, Unit
 from .release.certificate import Certificate, Total, total
 from .release.explanation import Explanation, from_json, load

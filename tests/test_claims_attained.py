@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import test_assignment
 import test_cluster_scores
-import test_combination
 import test_flow
 import test_individual
 import test_intervals
@@ -580,9 +580,9 @@ SABOTAGE = {
         test_cluster_scores.halve_candidates_span,
     ),
     "combination-exponential": (
-        test_combination.test_combination_exponential_is_attained,
+        test_assignment.test_combination_exponential_is_attained,
         (),
-        test_combination.halve_combination_rate,
+        test_assignment.halve_combination_rate,
     ),
     "enabling-set": (test_flow.test_enabling_set_is_attained, (), test_flow.forget_to_split),
     "interval-enclosure": (test_intervals.test_interval_enclosure_is_attained, (), halve_outward),

@@ -274,7 +274,7 @@ def test_an_interrupted_choice_shows_nothing(monkeypatch):
     def stop(*args):
         raise KeyboardInterrupt("secret")
 
-    monkeypatch.setattr(cluster_scores, "choose_combination", stop)
+    monkeypatch.setattr(cluster_scores, "choose_assignment", stop)
     with pytest.raises(KeyboardInterrupt) as caught:
         release(pel.ClusterHistograms(groups(), attributes=["noise", "town"]), people(300))
     assert "secret" not in str(caught.value) and caught.value.__context__ is None

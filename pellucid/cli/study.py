@@ -37,8 +37,9 @@ from .. import explainers
 from ..errors import ModelError, PlanError
 from ..explainers import Explainer
 from ..ledger.accounting import Budget
+from ..public.black_box import PrivateTraining
 from ..public.clustering import Clustering
-from ..public.model import Model, PrivateTraining
+from ..public.model import Model
 from ..public.schema import Schema, Unit, did_you_mean, read_structured
 from ..release.session import Session
 

@@ -39,12 +39,20 @@ def exact(name: str, value: Any) -> Fraction:
     return Fraction(number)
 
 
+def root_below(square: Fraction) -> Fraction:
+    """A fraction just below the square root, to some twenty digits."""
+    digits = 10 ** (20 + len(str(square.denominator // max(square.numerator, 1))))
+    return Fraction(math.isqrt(int(square * digits * digits)), digits)
+
+
 @dataclass(frozen=True)
 class Spend:
     """An amount of privacy budget in the currency of its account."""
 
     currency: Currency
+    """ε or ρ."""
     amount: Fraction
+    """How much of it."""
 
     def part(self, share: Fraction) -> Spend:
         return Spend(self.currency, self.amount * share)
@@ -56,11 +64,14 @@ class Spend:
 
 @dataclass(frozen=True)
 class Norms:
-    """How far one unit can move a vector of integers, in three norms; the L2 norm is kept squared and whole."""
+    """How far one unit can move a vector of integers, in three norms."""
 
     l1: int
+    """The L1 norm of the change."""
     l2_squared: int
+    """The square of its L2 norm, so that it stays whole."""
     linf: int
+    """Its L∞ norm."""
 
     def __add__(self, other: Norms) -> Norms:
         """Two changes to the *same* coordinates, one after the other (triangle inequality)."""

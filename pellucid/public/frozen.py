@@ -6,6 +6,6 @@ from typing import Any
 
 
 def settle(value: Any, **fields: Any) -> None:
-    """Set fields of a frozen dataclass: for `__post_init__` alone, where what was given becomes what is kept."""
+    """Set fields of a frozen value; for its own `__init__` or `__post_init__` only."""
     for name, field in fields.items():
         object.__setattr__(value, name, field)

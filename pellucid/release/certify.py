@@ -9,7 +9,7 @@ from functools import cache
 from importlib import metadata
 
 from ..mechanisms import Spend
-from ..public.model import PROBES, PrivateTraining
+from ..public.black_box import PROBES, PrivateTraining
 from ..public.schema import Unit
 from ..query.reviewed import is_ours
 from .account import OpenAccount

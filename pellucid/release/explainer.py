@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import PlanError
-from ..public.model import BlackBox, Model
+from ..public.black_box import BlackBox
+from ..public.model import Model
 from ..public.schema import Schema
 from ..query.reviewed import is_ours
 from ..sensitivity import Flow

@@ -16,9 +16,10 @@ from sklearn import linear_model
 from sklearn.preprocessing import FunctionTransformer
 
 from ..errors import ModelError
-from ..public.model import Input, Model, ReadyModel
+from ..public.black_box import Input
+from ..public.model import Model, ReadyModel
 from ..public.schema import Schema
-from ..public.silence import quiet
+from ..public.silence import silenced
 from . import network_range, tree_range
 from .encoding import FIX, SCALERS, Encoding, Parts, as_floats, refuse, take_apart
 from .network_range import TINY, Inputs, Layers, gamma
@@ -153,7 +154,7 @@ def output_range(
     if not (math.isfinite(seconds) and seconds > 0 and math.isfinite(tolerance) and tolerance >= 0):
         raise ModelError(f"tolerance={tolerance!r}, seconds={seconds!r}: give a tolerance of at least 0 and a positive time.")
     ready = _ready(model, schema, features, positive, input)
-    with quiet():
+    with silenced():
         problem, encoding = _problem(ready)
         _compare(problem, encoding)
         answers = ready.raw(encoding.inputs(encoding.sample(1024, seed=1)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...engine.sandbox import ASSUMPTIONS, Limits
 from ...errors import PlanError
-from ...public.model import BlackBox
+from ...public.black_box import BlackBox
 from ...public.schema import Schema
 from ...query import Sum
 from ...release.explainer import Explainer

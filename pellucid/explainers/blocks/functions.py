@@ -22,7 +22,7 @@ import pandas as pd
 
 from ...engine.sandbox import Isolated, Limits, Outcomes
 from ...errors import ModelError, PlanError
-from ...public.model import code_bytes
+from ...public.fingerprint import code_bytes
 from ...public.rows import Rows
 from ...public.schema import Schema
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...engine.sandbox import Limits
 from ...errors import PlanError
+from ...public.black_box import BlackBox
 from ...public.grids import curve_points
-from ...public.model import BlackBox, Model
+from ...public.model import Model
 from ...public.schema import Category, Schema, did_you_mean
 from ...query import Blocks, Sum
 from ...query.bound import UNITS

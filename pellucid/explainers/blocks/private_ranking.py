@@ -11,7 +11,8 @@ import numpy as np
 
 from ...engine.sandbox import Limits
 from ...errors import PlanError
-from ...public.model import BlackBox, Model
+from ...public.black_box import BlackBox
+from ...public.model import Model
 from ...public.schema import Category, Schema
 from ...query import Blocks, Sum
 from ...query.bound import UNITS

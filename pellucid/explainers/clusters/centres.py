@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
-from ...public.model import (
-    PrivateTraining,
-)
+from ...public.black_box import PrivateTraining
+from ...public.clustering import Clustering
+from ...public.fingerprint import fingerprinted_as
 from ...public.schema import Category, Feature, Number, Schema
 from ...release.explanation import Explanation
 from ..common import plots
 
-if TYPE_CHECKING:
-    pass
-from ...public.clustering import Clustering
 
-
+@fingerprinted_as("pellucid.clustering", "Space")
 @dataclass(frozen=True)
 class Space:
     """Declared features as one space for distances, in which the range of every feature has length one.
@@ -104,6 +101,7 @@ class Space:
         return np.argmin(self.distances(records, centres), axis=1)
 
 
+@fingerprinted_as("pellucid.clustering", "NearestCentre")
 @dataclass(frozen=True, eq=False)
 class NearestCentre:
     """A predictor: the cluster of a record is the centre it is nearest to."""

@@ -12,9 +12,11 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import exact
+from ...public.black_box import BlackBox
 from ...public.clustering import Clustering
+from ...public.fingerprint import fingerprinted_as
 from ...public.grids import Bins, histogram_bins
-from ...public.model import BlackBox, Model
+from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Number, Schema, did_you_mean
 from ...query import Choice, Joint, Sum
@@ -76,6 +78,7 @@ class Everybody:
         return np.zeros(len(rows), dtype=np.intp), [bins.index(rows[name]) for name, bins in self.bins]
 
 
+@fingerprinted_as("pellucid.explainers.cluster_histograms", "HalfSplit")
 @dataclass(frozen=True)
 class HalfSplit:
     """Puts a record into the lower or the upper half of a column's declared range; for examples and tests."""

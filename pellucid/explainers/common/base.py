@@ -12,7 +12,8 @@ import numpy as np
 
 from ...errors import PlanError
 from ...public.frozen import settle
-from ...public.model import BlackBox, Model
+from ...public.black_box import BlackBox
+from ...public.model import Model
 from ...public.schema import Schema, did_you_mean
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation

@@ -15,7 +15,7 @@ from sklearn._loss.link import IdentityLink
 
 from ...errors import ModelError
 from ...public.model import ReadyModel
-from ...public.silence import quiet
+from ...public.silence import silenced
 from ...sensitivity.encoding import FIX, Encoding, Parts, as_floats, take_apart
 from ...sensitivity.output_range import output_range
 from ...sensitivity.reading import BAGS, BINNED, BOOSTED, FORESTS, LINEAR, TREES, sum_of_trees
@@ -73,7 +73,7 @@ def fitted(ready: ReadyModel) -> Fitted:
 def _read(ready: ReadyModel) -> Fitted | str:
     """The parts, or in words why there are none."""
     try:
-        with quiet():
+        with silenced():
             made = _fitted(ready, take_apart(ready.model.predictor))
             _compare(ready, made)
         return made

@@ -1,4 +1,4 @@
-"""The joint draw: its coins, its law against enumeration, and what a draw costs."""
+"""Assignments: the coins of the draw, its law against enumeration, and what a draw costs."""
 
 import itertools
 import math
@@ -10,32 +10,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pellucid.mechanisms import assignment as combination
-from pellucid.mechanisms import assignment_prices as prices
-from pellucid.mechanisms.amounts import Spend
-from pellucid.mechanisms.assignment import (
-    PriceSampler,
-    SetSampler,
-    Tables,
-    acceptance,
-    coin,
-    draw_combination,
-    exp_enclosure,
-    refund,
-    rejection,
-    root_below,
-    sampler,
-)
+from pellucid.mechanisms import AssignmentScores, Spend, choices, root_below
+from pellucid.mechanisms.assignment import draw_assignment, prices
+from pellucid.mechanisms.assignment.coins import coin, exp_enclosure
+from pellucid.mechanisms.assignment.draw import acceptance, rejection, sampler
+from pellucid.mechanisms.assignment.regions import PriceSampler, refund
+from pellucid.mechanisms.assignment.sets import SetSampler
 
 UNIT = 2**24
 RATE = Fraction(1, UNIT)
 
 
 def make(unary, penalty):
-    """Tables from scores in nats at RATE."""
+    """Integer scores from scores in nats at RATE."""
     upper = np.triu(np.asarray(penalty, dtype=float), 1)
     whole = upper + upper.transpose(0, 2, 1)
-    return Tables([[int(UNIT * v) for v in row] for row in unary], [[[int(UNIT * v) for v in row] for row in m] for m in whole])
+    units = [[[int(UNIT * v) for v in row] for row in m] for m in whole]
+    return AssignmentScores([[int(UNIT * v) for v in row] for row in unary], units)
 
 
 SHAPES = [(3, 20), (4, 10), (5, 6), (2, 47), (6, 4), (8, 3), (5, 1), (1, 40), (12, 2), (3, 15)]
@@ -44,23 +35,23 @@ STRENGTH = [0.3, 8, 12, 5, 3, 2, 1, 0, 1.5, 30]
 
 
 def instance(seed):
-    """Ties, penalties from none to overwhelming, a dominating attribute, fewer attributes than clusters, one of either."""
+    """Ties, penalties from none to overwhelming, a dominating item, fewer items than places, one of either."""
     rng, kind = np.random.default_rng(seed), seed % 10
-    clusters, attributes = SHAPES[kind]
-    unary = rng.normal(0, SPREAD[kind], (clusters, attributes))
+    places, items = SHAPES[kind]
+    unary = rng.normal(0, SPREAD[kind], (places, items))
     if kind in (1, 4):
         unary = np.round(unary)
     if kind in (2, 9):
         unary[:, 0] += 6
-    return make(unary, rng.random((attributes, clusters, clusters)) * STRENGTH[kind] * (3 if seed >= 10 else 1))
+    return make(unary, rng.random((items, places, places)) * STRENGTH[kind] * (3 if seed >= 10 else 1))
 
 
-def law(tables, rate=RATE, picks=1, candidates=None):
-    rows = candidates or [range(tables.attributes)] * tables.clusters
-    combinations = list(itertools.product(*(itertools.combinations(sorted(set(row)), picks) for row in rows)))
-    logs = np.array([float(rate * tables.of(c)) for c in combinations])
+def law(scores, rate=RATE, picks=1, candidates=None):
+    rows = candidates or [range(scores.items)] * scores.places
+    assignments = list(itertools.product(*(itertools.combinations(sorted(set(row)), picks) for row in rows)))
+    logs = np.array([float(rate * scores.of(c)) for c in assignments])
     weights = np.exp(logs - logs.max())
-    return {c: i for i, c in enumerate(combinations)}, weights / weights.sum()
+    return {c: i for i, c in enumerate(assignments)}, weights / weights.sum()
 
 
 def fit(index, chances, draws):
@@ -82,9 +73,9 @@ def below(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_draw_has_the_law(seed):
-    tables, uniform = instance(seed), below(seed)
-    index, chances = law(tables)
-    made = sampler(tables, RATE)
+    scores, uniform = instance(seed), below(seed)
+    index, chances = law(scores)
+    made = sampler(scores, RATE)
     assert fit(index, chances, [made.draw(uniform) for _ in range(1000)]) > 0.001
     assert isinstance(made, SetSampler)
     assert acceptance(made, 20, uniform) == 1
@@ -93,20 +84,20 @@ def test_the_draw_has_the_law(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_prices_and_regions_have_the_law(seed):
-    """The sampler for many clusters on cases that can be enumerated; so few shots that it cuts all the time."""
-    tables, uniform = instance(seed), below(100 + seed)
-    index, chances = law(tables)
-    made = PriceSampler(tables, RATE, shots=[200, 3, 20][seed % 3])
+    """The sampler for many places on cases that can be enumerated; so few shots that it cuts all the time."""
+    scores, uniform = instance(seed), below(100 + seed)
+    index, chances = law(scores)
+    made = PriceSampler(scores, RATE, shots=[200, 3, 20][seed % 3])
     assert fit(index, chances, [made.draw(uniform) for _ in range(1000)]) > 0.001
 
 
 @pytest.mark.parametrize("kind", [SetSampler, PriceSampler])
-@pytest.mark.parametrize("picks, clusters, attributes", [(2, 3, 6), (2, 4, 4), (3, 2, 5), (2, 2, 2)])
-def test_several_attributes_per_cluster(kind, picks, clusters, attributes):
+@pytest.mark.parametrize("picks, places, items", [(2, 3, 6), (2, 4, 4), (3, 2, 5), (2, 2, 2)])
+def test_several_items_per_place(kind, picks, places, items):
     rng, uniform = np.random.default_rng(picks), below(picks)
-    tables = make(rng.normal(0, 1, (clusters, attributes)), rng.random((attributes, clusters, clusters)) * 4)
-    index, chances = law(tables, picks=picks)
-    made = kind(tables, RATE, picks)
+    scores = make(rng.normal(0, 1, (places, items)), rng.random((items, places, places)) * 4)
+    index, chances = law(scores, picks=picks)
+    made = kind(scores, RATE, picks)
     if kind is PriceSampler:
         made.shots = 5
     assert fit(index, chances, [made.draw(uniform) for _ in range(1000)]) > 0.001
@@ -116,40 +107,40 @@ def test_several_attributes_per_cluster(kind, picks, clusters, attributes):
 @pytest.mark.parametrize("picks", [1, 2])
 def test_candidates(kind, picks):
     rng, uniform = np.random.default_rng(9), below(9)
-    tables = make(rng.normal(0, 1, (4, 7)), rng.random((7, 4, 4)) * 3)
+    scores = make(rng.normal(0, 1, (4, 7)), rng.random((7, 4, 4)) * 3)
     candidates = [(0, 1, 2), (5, 1), (2, 3, 4, 6), (1, 0, 6)]
-    index, chances = law(tables, picks=picks, candidates=candidates)
-    made = kind(tables, RATE, picks, candidates)
+    index, chances = law(scores, picks=picks, candidates=candidates)
+    made = kind(scores, RATE, picks, candidates)
     assert fit(index, chances, [made.draw(uniform) for _ in range(1000)]) > 0.001
 
 
 @pytest.mark.parametrize("picks", [1, 2])
 def test_the_simple_sampler_has_the_same_law(picks):
     rng, uniform = np.random.default_rng(2), below(2)
-    tables = make(rng.normal(0, 1, (3, 5)), rng.random((5, 3, 3)))
-    index, chances = law(tables, picks=picks)
-    assert fit(index, chances, [rejection(tables, RATE, uniform, picks) for _ in range(500)]) > 0.001
+    scores = make(rng.normal(0, 1, (3, 5)), rng.random((5, 3, 3)))
+    index, chances = law(scores, picks=picks)
+    assert fit(index, chances, [rejection(scores, RATE, uniform, picks) for _ in range(500)]) > 0.001
 
 
 def test_a_draw_from_scratch_each_time():
-    tables, uniform = instance(14), below(14)
-    index, chances = law(tables)
-    assert fit(index, chances, [draw_combination(tables, RATE, uniform) for _ in range(400)]) > 0.001
+    scores, uniform = instance(14), below(14)
+    index, chances = law(scores)
+    assert fit(index, chances, [draw_assignment(scores, RATE, uniform) for _ in range(400)]) > 0.001
 
 
 @pytest.mark.parametrize("kind", [SetSampler, PriceSampler])
 def test_a_wrong_rate_is_noticed(kind):
-    tables, uniform = instance(4), below(4)
-    index, chances = law(tables)
-    made = kind(tables, RATE * Fraction(13, 10))
+    scores, uniform = instance(4), below(4)
+    index, chances = law(scores)
+    made = kind(scores, RATE * Fraction(13, 10))
     assert fit(index, chances, [made.draw(uniform) for _ in range(3000)]) < 0.001
 
 
 def test_rate_zero_is_uniform():
-    tables, uniform = instance(5), below(5)
-    index, chances = law(tables, Fraction(0))
+    scores, uniform = instance(5), below(5)
+    index, chances = law(scores, Fraction(0))
     for kind in (SetSampler, PriceSampler):
-        made = kind(tables, Fraction(0))
+        made = kind(scores, Fraction(0))
         assert fit(index, chances, [made.draw(uniform) for _ in range(2000)]) > 0.001
 
 
@@ -157,40 +148,40 @@ def test_bad_prices_only_cost_time(monkeypatch):
     rng, uniform, honest = np.random.default_rng(5), below(5), prices._Search._fit
     monkeypatch.setattr(prices._Search, "_fit", lambda self, y: honest(self, y + rng.normal(0, 0.7, y.shape)))
     monkeypatch.setattr(prices, "GOOD_ENOUGH", 0.0)
-    tables = instance(14)
-    index, chances = law(tables)
-    made = PriceSampler(tables, RATE, shots=5)
+    scores = instance(14)
+    index, chances = law(scores)
+    made = PriceSampler(scores, RATE, shots=5)
     assert fit(index, chances, [made.draw(uniform) for _ in range(1000)]) > 0.001
 
 
 def test_huge_scores():
-    """Thousands of nats between combinations: exponents do not overflow, and the near ties at the top are drawn fairly."""
+    """Thousands of nats between assignments: exponents do not overflow, and the near ties at the top are drawn fairly."""
     unary = [[9000.0, 0.0, -1e6], [9000.5, 0.0, -1e6], [8000.0, 7999.0, 0.0]]
-    tables, uniform = make(unary, np.full((3, 3, 3), 9001.0)), below(1)
-    index, chances = law(tables)
+    scores, uniform = make(unary, np.full((3, 3, 3), 9001.0)), below(1)
+    index, chances = law(scores)
     for kind in (SetSampler, PriceSampler):
-        made = kind(tables, RATE)
+        made = kind(scores, RATE)
         assert fit(index, chances, [made.draw(uniform) for _ in range(400)]) > 0.001
 
 
-def test_many_clusters_agree_with_the_simple_sampler():
-    """20 clusters cannot be enumerated: the mean score and the use of an attribute agree between the samplers."""
+def test_many_places_agree_with_the_simple_sampler():
+    """20 places cannot be enumerated: the mean score and the use of an item agree between the samplers."""
     rng, uniform = np.random.default_rng(3), below(3)
-    tables = make(rng.normal(0, 1, (20, 12)), rng.random((12, 20, 20)) * 0.1)
-    made = sampler(tables, RATE)
+    scores = make(rng.normal(0, 1, (20, 12)), rng.random((12, 20, 20)) * 0.1)
+    made = sampler(scores, RATE)
     assert isinstance(made, PriceSampler)
-    ours, theirs = [made.draw(uniform) for _ in range(300)], [rejection(tables, RATE, uniform) for _ in range(60)]
-    for measure in (lambda c: tables.of(c) / UNIT, lambda c: sum(s == (0,) for s in c)):
+    ours, theirs = [made.draw(uniform) for _ in range(300)], [rejection(scores, RATE, uniform) for _ in range(60)]
+    for measure in (lambda c: scores.of(c) / UNIT, lambda c: sum(s == (0,) for s in c)):
         a, b = [measure(c) for c in ours], [measure(c) for c in theirs]
         assert stats.ttest_ind(a, b, equal_var=False).pvalue > 0.001
 
 
 def test_the_sampler_depends_on_public_numbers_only():
     rng = np.random.default_rng(0)
-    for clusters, attributes, kind in ((5, 4, SetSampler), (14, 2, PriceSampler)):
+    for places, items, kind in ((5, 4, SetSampler), (14, 2, PriceSampler)):
         for strength in (0.0, 50.0):
-            tables = make(rng.normal(0, 1, (clusters, attributes)) * strength, rng.random((attributes, clusters, clusters)))
-            assert type(sampler(tables, RATE)) is kind
+            scores = make(rng.normal(0, 1, (places, items)) * strength, rng.random((items, places, places)))
+            assert type(sampler(scores, RATE)) is kind
 
 
 def test_refund_is_the_best_subset():
@@ -223,14 +214,14 @@ def test_enclosures_hold_against_200_digits():
 
 
 def test_the_sums_are_upper_bounds_and_close():
-    """The whole sum of the set sampler against the sum over all combinations with 60 digits."""
+    """The whole sum of the set sampler against the sum over all assignments with 60 digits."""
     with mpmath.workdps(60):
         for seed in (1, 4, 11, 15, 18):
-            tables = instance(seed)
-            made = SetSampler(tables, RATE)
+            scores = instance(seed)
+            made = SetSampler(scores, RATE)
             exact = mpmath.mpf(0)
-            for c in itertools.product(range(tables.attributes), repeat=tables.clusters):
-                gap = RATE * (tables.of(c) - sum(made.best))
+            for c in itertools.product(range(scores.items), repeat=scores.places):
+                gap = RATE * (scores.of(c) - sum(made.best))
                 exact += mpmath.exp(mpmath.mpf(gap.numerator) / gap.denominator)
             size, exponent = made._sums[-1]
             ratio = mpmath.mpf(float(size[-1])) * mpmath.mpf(2) ** int(exponent[-1]) / exact
@@ -267,32 +258,32 @@ def test_root_below():
         assert root**2 <= square < (root * (1 + Fraction(1, 10**18))) ** 2
 
 
-def loss(tables, other, rate):
-    """Largest log-ratio, and the Rényi divergence of order 2, between the enumerated laws of two tables."""
-    p, q = law(tables, rate)[1], law(other, rate)[1]
+def loss(scores, other, rate):
+    """Largest log-ratio, and the Rényi divergence of order 2, between the laws of two tables of scores, enumerated."""
+    p, q = law(scores, rate)[1], law(other, rate)[1]
     return float(np.abs(np.log(p / q)).max()), float(np.log((p * p / q).sum()))
 
 
 def test_combination_exponential_is_attained():
-    """A combination of small probability rises by the whole span: the loss is ε to 1 %. Two even ones tilt: it is ρ to 1 %.
+    """An assignment of small probability rises by the whole span: the loss is ε to 1 %. Two even ones tilt: it is ρ to 1 %.
 
-    The scores are shared by a penalty, so both clusters take part. The draw itself is compared with the law at the rate a
+    The scores are shared by a penalty, so both places take part. The draw itself is compared with the law at the rate a
     spend of ε buys.
     """
     span, amount = 2**30, Fraction(1, 2)
-    rate = combination.calibrate_combination(span, Spend("epsilon", amount)).rate
+    rate = choices.calibrate_assignment(span, Spend("epsilon", amount)).rate
     low = -20 * span
-    rare = Tables([[0, low], [0, low]], [[[0, 0], [0, 0]]] * 2)
-    risen = Tables([[0, low], [0, low + span]], [[[0, 0], [0, 0]]] * 2)
+    rare = AssignmentScores([[0, low], [0, low]], [[[0, 0], [0, 0]]] * 2)
+    risen = AssignmentScores([[0, low], [0, low + span]], [[[0, 0], [0, 0]]] * 2)
     most, _ = loss(rare, risen, rate)
     assert 0.99 * amount <= most <= amount
     rho = Fraction(1, 5000)
-    rate_rho = combination.calibrate_combination(span, Spend("rho", rho)).rate
-    even = Tables([[0, 0]], [[[0]], [[0]]])
-    tilted = Tables([[span // 2, -span // 2]], [[[0]], [[0]]])
+    rate_rho = choices.calibrate_assignment(span, Spend("rho", rho)).rate
+    even = AssignmentScores([[0, 0]], [[[0]], [[0]]])
+    tilted = AssignmentScores([[span // 2, -span // 2]], [[[0]], [[0]]])
     _, renyi = loss(even, tilted, rate_rho)
     assert 0.99 * 2 * rho <= renyi <= 2 * rho * (1 + 1e-9)
-    pair = Tables([[0, span], [0, 2 * span]], [[[0, 0], [0, 0]], [[0, span], [span, 0]]])
+    pair = AssignmentScores([[0, span], [0, 2 * span]], [[[0, 0], [0, 0]], [[0, span], [span, 0]]])
     index, chances = law(pair, Fraction(amount, span))
     made, uniform = sampler(pair, rate), below(11)
     assert fit(index, chances, [made.draw(uniform) for _ in range(6000)]) > 0.001
@@ -300,8 +291,8 @@ def test_combination_exponential_is_attained():
 
 def halve_combination_rate(patch):
     """The draw is calibrated as if neighbours moved the scores by half of what they can: the rate is doubled."""
-    honest = combination.calibrate_combination
-    patch.setattr(combination, "calibrate_combination", lambda span, spend: honest(Fraction(span, 2), spend))
+    honest = choices.calibrate_assignment
+    patch.setattr(choices, "calibrate_assignment", lambda span, spend: honest(Fraction(span, 2), spend))
 
 
 def test_half_the_span_is_refuted_for_the_draw():

@@ -1,5 +1,6 @@
 """Clusterings: labels are declared, belong to single records, and fail row by row in silence."""
 
+import dataclasses
 import pickle
 import sys
 
@@ -257,6 +258,7 @@ def test_it_pickles_without_its_trial():
     groups.ready(SCHEMA)
     again = pickle.loads(pickle.dumps(groups))
     assert "_ready" not in vars(again)
+    assert vars(again).keys() == {field.name for field in dataclasses.fields(Clustering)}
     np.testing.assert_array_equal(again.ready(SCHEMA).labels(columns()), groups.ready(SCHEMA).labels(columns()))
 
 

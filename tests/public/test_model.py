@@ -1,6 +1,9 @@
 """Models: hostile ones are refused on public records or defaulted row by row; friendly ones are called as they expect."""
 
+import dataclasses
+import gc
 import sys
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -216,6 +219,54 @@ def test_several_classes_need_a_choice():
     with pytest.raises(pel.ModelError, match="3 classes"):
         pel.Model(fitted, features=["bmi"], trained_on="other data")
     assert pel.Model(fitted, features=["bmi"], trained_on="other data", positive=2).positive == 2
+
+
+def counting(calls):
+    def scored(d):
+        calls.append(len(d))
+        return d["age"] / 100
+
+    return model(scored)
+
+
+def test_a_model_is_tried_once_for_a_schema_object():
+    calls = []
+    asked = counting(calls)
+    first = asked.ready(SCHEMA)
+    once = len(calls)
+    assert asked.ready(SCHEMA) is first and len(calls) == once
+    other = pel.Schema(dict(SCHEMA))
+    assert asked.ready(other).schema is other and len(calls) == 2 * once
+    assert counting(calls).ready(other) is not asked.ready(other)
+
+
+def test_a_trial_hides_nothing_in_the_model_and_keeps_nothing_alive():
+    asked = counting([])
+    ready = asked.ready(SCHEMA)
+    assert vars(asked).keys() == {field.name for field in dataclasses.fields(pel.Model)}
+    predictor, gone = weakref.ref(asked.predictor), weakref.ref(asked)
+    np.testing.assert_array_equal(ready.predict(ready.inputs(columns())), columns()["age"] / 100)
+    del asked, ready
+    gc.collect()
+    assert gone() is None and predictor() is None
+
+
+def test_a_tried_model_outlives_the_one_it_was_made_from():
+    ready = counting([]).ready(SCHEMA)
+    gc.collect()
+    assert ready.model.output == (0, 1) and len(ready.predict(ready.inputs(columns()))) == 50
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda d: d["age"] / 100 if len(d) > 2 else 1 / 0, "ZeroDivisionError on a smaller batch"),
+        (lambda d: d["age"] / 100 if len(d) > 2 else 0.5, "one number per row"),
+    ],
+)
+def test_a_model_that_fails_on_a_smaller_batch_is_refused(function, words):
+    with pytest.raises(pel.ModelError, match=words):
+        model(function).ready(SCHEMA)
 
 
 def test_fingerprints_tell_models_apart():

@@ -1,7 +1,7 @@
-"""Prices for sharing an attribute: floats that steer the exact draw of `combination.py` and touch no probability.
+"""Prices for sharing an item: floats that steer the exact draw and touch no probability.
 
-A price charges a cluster in advance for an attribute that others want too. Any prices give an exact draw; good ones make it
-quick. They minimise a smooth upper bound of the largest score (a convex dual), with a small quasi-Newton search of our own.
+A price charges a place in advance for an item that others want too. Any prices give an exact draw; good ones make it quick.
+They minimise a smooth upper bound of the largest score (a convex dual), with a small quasi-Newton search of our own.
 """
 
 from __future__ import annotations
@@ -10,24 +10,22 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .assignment import Region, Tables
+from .scores import AssignmentScores
 
 MEMBERS, CROWD, CROWDED = 9, 12, 4
-"""Clusters per attribute whose sharing is priced (all their subsets are visited); CROWD for the CROWDED busiest attributes."""
+"""Places per item whose sharing is priced (all their subsets are visited); CROWD for the CROWDED busiest items."""
 LEAST, MUCH = 0.02, 0.2
-"""Nats of expected penalty from which a cluster is priced."""
+"""Nats of expected penalty from which a place is priced."""
 GOOD_ENOUGH = 4.0
 """Nats between the bound and what is surely there, at which the search for prices ends."""
 ROUNDS = 4
 
 
 def _choices(theta: np.ndarray, need: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per cluster: ln of the sum over sets of `need` attributes of exp(Σ theta), and the share of sets with each attribute."""
+    """Per place: ln of the sum over sets of `need` items of exp(Σ theta), and the share of sets with each item."""
     if need.max(initial=0) > 1:
         return _set_choices(theta, need)
     top = np.where(need > 0, theta.max(axis=1), 0.0)
@@ -37,32 +35,32 @@ def _choices(theta: np.ndarray, need: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _set_choices(theta: np.ndarray, need: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    most, (clusters, attributes) = int(need.max()), theta.shape
+    most, (places, items) = int(need.max()), theta.shape
 
     def sums(columns: Sequence[int]) -> list[np.ndarray]:
-        out = [np.full((clusters, most + 1), -np.inf)]
+        out = [np.full((places, most + 1), -np.inf)]
         out[0][:, 0] = 0.0
-        for a in columns:
+        for i in columns:
             step = out[-1].copy()
-            step[:, 1:] = np.logaddexp(step[:, 1:], out[-1][:, :-1] + theta[:, [a]])
+            step[:, 1:] = np.logaddexp(step[:, 1:], out[-1][:, :-1] + theta[:, [i]])
             out.append(step)
         return out
 
-    ahead, behind = sums(range(attributes)), sums(range(attributes)[::-1])[::-1]
-    rows = np.arange(clusters)
+    ahead, behind = sums(range(items)), sums(range(items)[::-1])[::-1]
+    rows = np.arange(places)
     total = ahead[-1][rows, need]
     shares = np.zeros_like(theta)
-    for a in range(attributes):
+    for i in range(items):
         for r in range(most):
             rest = need - 1 - r
-            part = ahead[a][:, r] + behind[a + 1][rows, np.maximum(rest, 0)] + theta[:, a] - total
-            shares[:, a] += np.where(rest >= 0, np.exp(np.minimum(part, 0.0)), 0.0)
+            part = ahead[i][:, r] + behind[i + 1][rows, np.maximum(rest, 0)] + theta[:, i] - total
+            shares[:, i] += np.where(rest >= 0, np.exp(np.minimum(part, 0.0)), 0.0)
     return total, shares
 
 
 @dataclass
 class Fit:
-    """Prices for one region, in nats: for each attribute in `members` its clusters and their prices."""
+    """Prices for one region, in nats: for each item in `members` its places and their prices."""
 
     members: dict[int, list[int]]
     values: dict[int, np.ndarray]
@@ -70,58 +68,58 @@ class Fit:
     bound: float
 
     def known(self) -> dict[tuple[int, int], float]:
-        return {(c, a): float(y) for a, row in self.members.items() for c, y in zip(row, self.values[a])}
+        return {(p, i): float(y) for i, row in self.members.items() for p, y in zip(row, self.values[i])}
 
     def prices(self, rate: Fraction) -> list[tuple[int, list[int], list[int]]]:
-        return [(a, row, [int(Fraction(float(y)) / rate) for y in self.values[a]]) for a, row in self.members.items()]
+        return [(i, row, [int(Fraction(float(y)) / rate) for y in self.values[i]]) for i, row in self.members.items()]
 
 
 class Guide:
-    """Finds prices by minimising the bound ln Z <= Σ_c ln Σ exp(q - y) + Σ_a refund_a(y), which is convex in the prices y."""
+    """Finds prices by minimising the bound ln Z <= Σ_p ln Σ exp(unary - y) + Σ_i refund_i(y), which is convex in the prices y."""
 
-    def __init__(self, tables: Tables, rate: Fraction) -> None:
-        top = [max(row) for row in tables.unary]
-        self.q = np.array([[float(rate * (v - t)) for v in row] for row, t in zip(tables.unary, top)])
-        self.p = np.array(tables.penalty, dtype=float) * float(rate)
+    def __init__(self, scores: AssignmentScores, rate: Fraction) -> None:
+        top = [max(row) for row in scores.unary]
+        self.unary = np.array([[float(rate * (v - t)) for v in row] for row, t in zip(scores.unary, top)])
+        self.penalty = np.array(scores.penalty, dtype=float) * float(rate)
 
     def fit(self, must: list[tuple[int, ...]], may: list[list[int]], picks: int, parent: Fit | None) -> Fit:
         return _Search(self, must, may, picks).solve(parent)
 
-    def where_to_cut(self, region: Region) -> tuple[int, int] | None:
-        """A cluster and an attribute: where the bound is loosest, the least settled cluster."""
-        free = np.array([bool(row) for row in region.may])
+    def where_to_cut(self, may: list[list[int]], fit: Fit) -> tuple[int, int] | None:
+        """A place and an item: where the bound is loosest, the least settled place."""
+        free = np.array([bool(row) for row in may])
         if not free.any():
             return None
-        x = region.fit.shares
+        x = fit.shares
         open_ = np.zeros(x.shape, dtype=bool)
-        for c, row in enumerate(region.may):
-            open_[c, row] = True
-        loose = self._looseness(region.fit)
+        for p, row in enumerate(may):
+            open_[p, row] = True
+        loose = self._looseness(fit)
         gain = np.where(open_, x * (1 - x) * (loose + 1e-3), -1.0)
-        if gain.max() <= 1e-9:  # all settled: the favourite of the cluster that meets most
+        if gain.max() <= 1e-9:  # all settled: the favourite of the place that meets most
             gain = np.where(open_, x * (loose + 1e-3), -1.0)
-        c, a = divmod(int(np.argmax(gain)), gain.shape[1])
-        return c, a
+        p, i = divmod(int(np.argmax(gain)), gain.shape[1])
+        return p, i
 
     def _looseness(self, fit: Fit, samples: int = 48) -> np.ndarray:
-        """Mean slack of the bound on every attribute, as if the clusters chose each attribute independently."""
+        """Mean slack of the bound on every item, as if the places chose each item independently."""
         rng = np.random.default_rng(0)  # steers the search only
         loose = np.zeros(fit.shares.shape[1])
-        for a in range(len(loose)):
-            used = (rng.random((samples, len(fit.shares))) < fit.shares[:, a]).astype(float)
-            slack = 0.5 * ((used @ self.p[a]) * used).sum(axis=1)
-            if a in fit.members:
-                row, values = fit.members[a], fit.values[a]
-                slack += float((_subset_sums(values[None])[0] - _inside(self.p[a], row)).max()) - used[:, row] @ values
-            loose[a] = slack.mean()
+        for i in range(len(loose)):
+            used = (rng.random((samples, len(fit.shares))) < fit.shares[:, i]).astype(float)
+            slack = 0.5 * ((used @ self.penalty[i]) * used).sum(axis=1)
+            if i in fit.members:
+                row, values = fit.members[i], fit.values[i]
+                slack += float((_subset_sums(values[None])[0] - _inside(self.penalty[i], row)).max()) - used[:, row] @ values
+            loose[i] = slack.mean()
         return loose
 
 
 def _subset_sums(y: np.ndarray) -> np.ndarray:
-    """Rows of numbers to rows of the sums over all subsets; bit i of the position says whether number i is in."""
+    """Rows of numbers to rows of the sums over all subsets; bit k of the position says whether number k is in."""
     out = np.zeros((len(y), 1))
-    for i in range(y.shape[1]):
-        out = np.concatenate([out, out + y[:, i : i + 1]], axis=1)
+    for k in range(y.shape[1]):
+        out = np.concatenate([out, out + y[:, k : k + 1]], axis=1)
     return out
 
 
@@ -138,8 +136,8 @@ def _with_each(e: np.ndarray) -> np.ndarray:
 def _inside(table: np.ndarray, members: Sequence[int]) -> np.ndarray:
     """The penalty inside every subset of the members."""
     out = np.zeros(1)
-    for i, c in enumerate(members):
-        out = np.append(out, out + _subset_sums(table[[c]][:, list(members[:i])])[0])
+    for k, p in enumerate(members):
+        out = np.append(out, out + _subset_sums(table[[p]][:, list(members[:k])])[0])
     return out
 
 
@@ -175,20 +173,20 @@ def _minimum(slope_of: Callable[[np.ndarray], tuple[float, np.ndarray]], y: np.n
 
 class _Search:
     def __init__(self, guide: Guide, must: list[tuple[int, ...]], may: list[list[int]], picks: int) -> None:
-        self.p = guide.p
-        self.q = np.full_like(guide.q, -np.inf)
-        self.fixed = np.zeros_like(guide.q)
-        for c, (kept, row) in enumerate(zip(must, may)):
-            self.q[c, row] = guide.q[c, row]
-            self.fixed[c, list(kept)] = 1.0
-        self.base = float((guide.q * self.fixed).sum())
-        self.usable = np.isfinite(self.q) | (self.fixed > 0)
+        self.penalty = guide.penalty
+        self.unary = np.full_like(guide.unary, -np.inf)
+        self.fixed = np.zeros_like(guide.unary)
+        for p, (kept, row) in enumerate(zip(must, may)):
+            self.unary[p, row] = guide.unary[p, row]
+            self.fixed[p, list(kept)] = 1.0
+        self.base = float((guide.unary * self.fixed).sum())
+        self.usable = np.isfinite(self.unary) | (self.fixed > 0)
         self.need = np.array([picks - len(kept) for kept in must])
 
     def solve(self, parent: Fit | None) -> Fit:
-        logs, shares = _choices(self.q, self.need)
+        logs, shares = _choices(self.unary, self.need)
         best = Fit({}, {}, shares + self.fixed, float(logs.sum()) + self.base)
-        if len(self.q) == 1 or not self.p.any() or 0.5 * float(self._burden(best.shares).sum()) <= GOOD_ENOUGH:
+        if len(self.unary) == 1 or not self.penalty.any() or 0.5 * float(self._burden(best.shares).sum()) <= GOOD_ENOUGH:
             return best
         ladder = [t for t in (256.0, 64.0, 16.0, 4.0) if t < self._scale()] if parent is None else []
         members: dict[int, list[int]] = dict(parent.members) if parent else {}
@@ -202,7 +200,7 @@ class _Search:
             if not members or not (changed or (parent and not turn)):
                 break
             self._prepare(members)
-            y = np.array([known.get((c, a), 0.0) for a, row in members.items() for c in row])
+            y = np.array([known.get((p, i), 0.0) for i, row in members.items() for p in row])
             stages = [(t, t / 2) for t in ladder] if turn == 0 else []
             for temperature, smoothing in [*stages, (1.0, 0.5), (1.0, 0.1)]:
                 y = self._descend(y, temperature, smoothing)
@@ -218,33 +216,33 @@ class _Search:
         return _minimum(lambda z: self._smooth(z, temperature, smoothing), y)
 
     def _scale(self) -> float:
-        return float(np.sort(self.p.max(axis=(1, 2)))[-3:].mean()) / 2
+        return float(np.sort(self.penalty.max(axis=(1, 2)))[-3:].mean()) / 2
 
     def _burden(self, x: np.ndarray) -> np.ndarray:
-        """Expected penalty that cluster c meets by using a, times how often it does."""
-        return x * np.matmul(self.p, x.T[:, :, None])[:, :, 0].T
+        """Expected penalty that place p meets by having item i, times how often it has it."""
+        return x * np.matmul(self.penalty, x.T[:, :, None])[:, :, 0].T
 
     def _relevance(self, temperature: float) -> np.ndarray:
-        """The burden at a temperature, before and after a damped mean field has moved clusters away from crowded attributes."""
-        x = _choices(self.q / temperature, self.need)[1] + self.fixed
+        """The burden at a temperature, before and after a damped mean field has moved places away from crowded items."""
+        x = _choices(self.unary / temperature, self.need)[1] + self.fixed
         before = self._burden(x)
         for _ in range(30):
-            field_ = np.matmul(self.p, x.T[:, :, None])[:, :, 0].T
-            x = 0.6 * x + 0.4 * (_choices((self.q - field_) / temperature, self.need)[1] + self.fixed)
+            field_ = np.matmul(self.penalty, x.T[:, :, None])[:, :, 0].T
+            x = 0.6 * x + 0.4 * (_choices((self.unary - field_) / temperature, self.need)[1] + self.fixed)
         return np.maximum(before, self._burden(x)) / temperature
 
     def _extend(self, members: dict[int, list[int]], relevance: np.ndarray) -> tuple[dict[int, list[int]], bool]:
-        """Add the clusters whose sharing matters, the weightiest first, up to MEMBERS (or CROWD) an attribute."""
+        """Add the places whose sharing matters, the weightiest first, up to MEMBERS (or CROWD) an item."""
         out, changed = {}, False
         crowded = set(np.argsort(-relevance.sum(axis=0))[:CROWDED].tolist())
-        for a in range(self.q.shape[1]):
-            old = [c for c in members.get(a, []) if self.usable[c, a]]
-            new = [int(c) for c in np.argsort(-relevance[:, a]) if relevance[c, a] > LEAST and self.usable[c, a] and c not in old]
+        for i in range(self.unary.shape[1]):
+            old = [p for p in members.get(i, []) if self.usable[p, i]]
+            new = [int(p) for p in np.argsort(-relevance[:, i]) if relevance[p, i] > LEAST and self.usable[p, i] and p not in old]
             new = [
-                c for i, c in enumerate(new, len(old)) if i < MEMBERS or (i < CROWD and a in crowded and relevance[c, a] > MUCH)
+                p for k, p in enumerate(new, len(old)) if k < MEMBERS or (k < CROWD and i in crowded and relevance[p, i] > MUCH)
             ]
             if len(old) + len(new) > 1:
-                out[a] = sorted(old + new)
+                out[i] = sorted(old + new)
                 changed |= bool(new)
         return out, changed
 
@@ -254,18 +252,18 @@ class _Search:
         self.columns = np.repeat(list(members), [len(row) for row in members.values()])
         starts = dict(zip(members, itertools.accumulate((len(row) for row in members.values()), initial=0)))
         groups: dict[int, list[int]] = {}
-        for a, row in members.items():
-            groups.setdefault(len(row), []).append(a)
+        for i, row in members.items():
+            groups.setdefault(len(row), []).append(i)
         self.groups = []
-        for k, attributes in groups.items():
-            cost = np.array([_inside(self.p[a], members[a]) for a in attributes])
-            for i, a in enumerate(attributes):
-                forced = sum(1 << j for j, c in enumerate(members[a]) if self.fixed[c, a])
-                cost[i][np.arange(1 << k) & forced != forced] = np.inf
-            self.groups.append((cost, np.array([range(starts[a], starts[a] + k) for a in attributes])))
+        for size, items in groups.items():
+            cost = np.array([_inside(self.penalty[i], members[i]) for i in items])
+            for row_cost, i in zip(cost, items):
+                forced = sum(1 << k for k, p in enumerate(members[i]) if self.fixed[p, i])
+                row_cost[np.arange(1 << size) & forced != forced] = np.inf
+            self.groups.append((cost, np.array([range(starts[i], starts[i] + size) for i in items])))
 
     def _theta(self, y: np.ndarray) -> np.ndarray:
-        theta = self.q.copy()
+        theta = self.unary.copy()
         theta[self.rows, self.columns] -= y
         return theta
 
@@ -293,10 +291,10 @@ class _Search:
         return Fit(self.members, values, shares + self.fixed, bound)
 
     def _gap(self, y: np.ndarray, best: Fit) -> float:
-        """The bound minus a lower bound of ln Z: entropy plus mean score of independent clusters (Gibbs)."""
+        """The bound minus a lower bound of ln Z: entropy plus mean score of independent places (Gibbs)."""
         theta = self._theta(y)
         logs, shares = _choices(theta, self.need)
         x = shares + self.fixed
         used = shares > 0
-        inner = float((shares[used] * (self.q[used] - theta[used])).sum())
+        inner = float((shares[used] * (self.unary[used] - theta[used])).sum())
         return best.bound - (float(logs.sum()) + inner + self.base - 0.5 * float(self._burden(x).sum()))

@@ -2,6 +2,8 @@
 
 import math
 import random
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -270,3 +272,17 @@ def test_gaussian_noise_with_relative_scales():
     spread = draws(mechanism, 3000).std(axis=0) / float(mechanism.scale)
     np.testing.assert_allclose(spread, scales, rtol=0.08)
     assert sorted({round(s, 3) for s in scales}) == [0.707, 1.0]
+
+
+def test_opendp_is_loaded_by_the_first_draw_and_is_the_source():
+    said = """
+import sys
+from fractions import Fraction
+from pellucid.mechanisms import Norms, Spend, add_noise, calibrate, is_private
+how = calibrate(Norms(1, 1, 1), 1, Spend("epsilon", Fraction(1)))
+print(how.kind, is_private(), "opendp" in sys.modules)
+add_noise([0], how)
+print("opendp" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["laplace", "True", "False", "True"]
