@@ -28,7 +28,7 @@ from pellucid.engine import local as engine_module
 from pellucid.engine.local import Engine
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.explainers.curves import accumulate
-from pellucid.explainers.curves.accumulated_effects import ClippedSteps
+from pellucid.explainers.curves.steps import ClippedSteps
 from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.weights import Stable
 from pellucid.explainers.shapley import bound as shapley_bound
@@ -408,10 +408,10 @@ def test_ale_ties_is_attained():
         lambda d: 0.5 + np.where(d["sign"] == "up", 1, -1) * (d["x"] - 1) / 2,
         output=(0, 1), features=["x", "sign"], trained_on="other data",
     )  # fmt: skip
-    plan = accumulate.Plan(
+    intervals = accumulate.Intervals(
         np.array([0, 1]), np.array([1, 2]), np.array([[1.0, 0.25, 0.0], [0.0, 0.75, 1.0]]), np.array([5.0, 5.0])
     )
-    steps = ClippedSteps(climb, "x", np.arange(3.0), plan, 0.5)
+    steps = ClippedSteps(climb, "x", np.arange(3.0), intervals, 0.5)
     asked = Sum(steps, Cells(2, value=0.5, count_weight=0), columns=("x", "sign"))
 
     def of(signs):

@@ -1,4 +1,4 @@
-"""The kinds of results the explainers share: a curve over one feature, counts over cells, and several of either."""
+"""Results that families of explainers share: a curve along one feature, and several results of one release."""
 
 from __future__ import annotations
 
@@ -19,11 +19,17 @@ class AnyCurve(Explanation):
     """A curve along one feature."""
 
     feature: str
+    """What it runs along."""
     x: tuple[Any, ...]
+    """Values of the feature."""
     y: np.ndarray
+    """The released curve at them."""
     categorical: bool = False
+    """Whether the values are categories."""
     smoothed: bool = False
+    """Whether neighbours were averaged, which the error bars do not describe."""
     ylabel: str = ""
+    """What the curve shows, for pictures."""
 
     def to_frame(self) -> pd.DataFrame:
         return frame(self.feature, self.y, *self.interval(), x=self.x)
@@ -34,14 +40,19 @@ class AnyCurve(Explanation):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(AnyCurve):
-    """Mean model output along one feature: `.x` (values of the feature) and `.y`."""
+    """Means along one feature, most often of a model's output: `.x` (values of the feature) and `.y`."""
 
     kind: ClassVar[str] = "curve"
     law: NoiseLaw
+    """The noise of the underlying sums, in units of half the range."""
     count: float
+    """Over how many records: their public number, or a noisy count."""
     noisy_count: bool
+    """Whether the count is noisy."""
     output: tuple[float, float]
+    """The range that single values were clipped to."""
     ylabel: str = "mean prediction"
+    """What the curve shows, for pictures."""
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""
@@ -56,6 +67,7 @@ class Several(Explanation):
 
     kind: ClassVar[str] = "several"
     curves: dict[str, Explanation]
+    """The result of each feature, by name."""
 
     @property
     def features(self) -> tuple[str, ...]:
