@@ -106,7 +106,7 @@ def test_a_cap_is_chosen_near_the_quantile_and_losses_stop_there(silent):
     found = session(data).release(pel.PermutationImportance(MODEL, "y"), share=1)
     rng = np.random.default_rng(0)
     strangers = (data["y"].to_numpy() - answer(data).to_numpy()[rng.permutation(len(data))]) ** 2
-    stretch = pel.PermutationImportance(MODEL, "y").stretch(_public(2000, 10))
+    stretch = pel.PermutationImportance(MODEL, "y").plan(_public(2000, 10)).details.stretch
     assert abs((strangers <= found.cap / stretch).mean() - 0.9) < 0.04
     assert (found.permuted <= found.cap).all()
     by_hand = session(data).release(pel.PermutationImportance(MODEL, "y", cap=found.cap, repeats=5), share=1)
