@@ -11,8 +11,9 @@ from people import make_people
 
 import pellucid as pel
 from pellucid.engine.local import Engine
-from pellucid.explainers.interaction.feature_interaction import FeatureInteraction, Rounding, public_points, rounded_size
-from pellucid.explainers.interaction.results import noise_energies, remainder
+from pellucid.explainers.interaction.energies import noise_energies, remainder
+from pellucid.explainers.interaction.feature_interaction import FeatureInteraction
+from pellucid.explainers.interaction.rounding import Rounding, public_points, rounded_size
 from pellucid.mechanisms import exact
 from pellucid.release.door import Ask
 
@@ -49,8 +50,8 @@ def draws_of(explainer, schema, table, amount, count=1, relation="replace", curr
     explainer.model.ready(schema)
     engine = Engine(table, schema, relation, pel.Unit())
     public = public_for(schema, relation, currency, engine.units, exact("amount", amount))
-    stages = explainer.plan(public)
-    return [explainer.run(Ask(engine, public, stages)) for _ in range(count)]
+    plan = explainer.plan(public)
+    return [explainer.run(Ask(engine.totals, plan)) for _ in range(count)]
 
 
 def shares_by_hand(result, name):
@@ -245,7 +246,8 @@ def test_rounding_follows_the_records():
 
 def test_fewer_values_at_a_smaller_budget():
     explainer = FeatureInteraction(model_of(planted), "a")
-    sizes = [explainer.size(public_for(SCHEMA, "replace", "epsilon", 3000, exact("e", e))) for e in (0.05, 1, 20)]
+    plans = [explainer.plan(public_for(SCHEMA, "replace", "epsilon", 3000, exact("e", e))) for e in (0.05, 1, 20)]
+    sizes = [plan.details.points for plan in plans]
     assert sizes[0] == 3 and sizes[0] < sizes[1] <= sizes[2] == 6
 
 
@@ -290,7 +292,7 @@ def test_persons_and_pictures(schema):
         result = session.release(FeatureInteraction(model, feature, points=2), share=0.5)
         axes = result.plot()
         assert axes.get_xlim() == (0, 1)
-        assert list(result.to_frame()) == ["feature", "H", "lower", "upper", "squared"]
+        assert list(result.to_frame()) == ["feature", "value", "lower", "upper", "squared"]
 
 
 def test_stages_are_those_of_the_plan(schema, model):
