@@ -329,3 +329,18 @@ def test_certificates_name_what_a_joint_release_rests_on():
     cap, losses = found.charges
     assert {"joint-sum", "pairs", "box-sum"} <= set(losses["claims"]) and {"pairs", "quantile-span"} <= set(cap["claims"])
     assert "pairs: 2 replaced" in cap["sensitivity"]
+
+
+def test_tables_have_the_order_and_the_tiers():
+    found = session(table(3000)).release(pel.PermutationImportance(MODEL, "y"), epsilon=10.0)
+    rows = found.to_frame()
+    assert list(rows) == ["feature", "value", "lower", "upper", "tier"]
+    assert tuple(rows["feature"]) == found.ranking and rows["value"].is_monotonic_decreasing
+    assert (rows["lower"] <= rows["value"]).all() and (rows["value"] <= rows["upper"]).all()
+    assert [list(rows["feature"][rows["tier"] == i]) for i in rows["tier"].unique()] == [list(tier) for tier in found.tiers()]
+
+
+def test_settings_are_given_by_keyword():
+    with pytest.warns(DeprecationWarning, match="loss=, features= by keyword"):
+        given = pel.PermutationImportance(MODEL, "y", "absolute", ["a"])
+    assert given == pel.PermutationImportance(MODEL, "y", loss="absolute", features=["a"])
