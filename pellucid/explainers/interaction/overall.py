@@ -111,6 +111,8 @@ class Details:
     """The set that the squares of one record live in."""
     noise: NoiseLaw
     """The noise of their totals."""
+    quantile: Fraction
+    """The quantile of largest remainders that the cap is near."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,8 @@ class OverallH(HStatistic):
         layout = self.layout(public)
         squares = Box(len(layout.sizes) + 1, 0.0, 1.0, count=public.count_needed)
         later = Stage("curves", self.share), Stage("cap", CAP_SHARE), Stage("remainders", REMAINDER_SHARE)
-        details = Details(layout, squares, noise_in(squares, public, REMAINDER_SHARE))
-        return Plan(public, (self.spread(public), *later), details)
+        noise = noise_in(squares, public, REMAINDER_SHARE)
+        return Plan(public, (self.spread(public), *later), Details(layout, squares, noise, cap_quantile(noise, public)))
 
     def run(self, ask: Ask) -> Explanation:
         details: Details = ask.plan.details
@@ -145,7 +147,7 @@ class OverallH(HStatistic):
         sizes = np.clip(ends[1:] - lo, min(law.std, 0.5) * (hi - lo) / 2, (hi - lo) / 2)
         known = (self.model, features, tuple(c - c @ feature.weights for c, feature in zip(curves, features)))
         largest = Sum(LargestRemainder(*known, sizes), Cells(len(CAPS)), columns=columns)
-        chosen = ask.choose("cap", Choice(largest, QuantileScore(cap_quantile(details.noise, ask.public))))
+        chosen = ask.choose("cap", Choice(largest, QuantileScore(details.quantile)))
         caps = np.minimum(float(CAPS[chosen[0]]) * sizes, hi - lo)
         mean = float(np.clip(ends[0], lo, hi))
         most = max(mean - lo, hi - mean)
@@ -158,8 +160,10 @@ class OverallH(HStatistic):
         ]
         return OverallInteractions(
             features=columns,
-            **h_of(squares),
-            **grids_of(features, ask.public.schema),
+            values=h_of(squares),
+            squares=np.array(squares),
+            grids=grids_of(features, ask.public.schema),
+            weights=np.concatenate([feature.weights for feature in features]),
             curves=curve.values,
             curve_law=curve.law,
             curve_count=curve.count,

@@ -88,8 +88,10 @@ class PairwiseH(HStatistic):
         return PairInteractions(
             features=tuple(other.name for other in others),
             feature=self.feature,
-            **h_of(squares),
-            **grids_of((first, *others), ask.public.schema),
+            values=h_of(squares),
+            squares=np.array(squares),
+            grids=grids_of((first, *others), ask.public.schema),
+            weights=np.concatenate([feature.weights for feature in (first, *others)]),
             surface=surface,
             law=law,
         )

@@ -122,7 +122,8 @@ class PairInteractions(Interactions):
             other = energy(centred(draws, first, second), first, second) - variance * of_all
             main = 2 * np.sqrt(base) * along(draws, all_of_it - left, first, second)
             parts.append((cross, own, base, other + main, least))
-        return Simulated(*map(np.array, zip(*parts)), inside=True)
+        columns = [np.array(column) for column in zip(*parts)]
+        return Simulated(columns[0], columns[1], columns[2], columns[3], columns[4], inside=True)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

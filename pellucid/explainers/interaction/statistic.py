@@ -115,17 +115,14 @@ def rounded(ask: Ask, layout: Layout) -> tuple[tuple[Rounding, ...], float]:
     return tuple(Rounding.of(name, schema[name], c, layout.points) for name, c in zip(layout.sizes, counts)), total
 
 
-def grids_of(features: Sequence[Rounding], schema: Schema) -> dict[str, Any]:
-    """The values of rounded features, as a result holds them: by name, with all weights one after the other."""
-    return {
-        "grids": {feature.name: feature.labels(schema[feature.name]) for feature in features},
-        "weights": np.concatenate([feature.weights for feature in features]),
-    }
+def grids_of(features: Sequence[Rounding], schema: Schema) -> dict[str, tuple[Any, ...]]:
+    """The values that features were rounded to, by name."""
+    return {feature.name: feature.labels(schema[feature.name]) for feature in features}
 
 
-def h_of(squares: Sequence[float]) -> dict[str, np.ndarray]:
-    """Estimates of H², as a result holds them: clipped to H in [0, 1], and as they are."""
-    return {"values": np.sqrt(np.clip(squares, 0.0, 1.0)), "squares": np.array(squares)}
+def h_of(squares: Sequence[float]) -> np.ndarray:
+    """H from estimates of its square, which may lie outside [0, 1]."""
+    return np.sqrt(np.clip(squares, 0.0, 1.0))
 
 
 def noise_in(box: Box, public: Public, share: Fraction) -> NoiseLaw:
