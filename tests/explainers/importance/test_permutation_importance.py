@@ -106,7 +106,7 @@ def test_a_cap_is_chosen_near_the_quantile_and_losses_stop_there(silent):
     found = session(data).release(pel.PermutationImportance(MODEL, "y"), share=1)
     rng = np.random.default_rng(0)
     strangers = (data["y"].to_numpy() - answer(data).to_numpy()[rng.permutation(len(data))]) ** 2
-    stretch = pel.PermutationImportance(MODEL, "y").stretch(_public(2000, 10))
+    stretch = pel.PermutationImportance(MODEL, "y").plan(_public(2000, 10)).details.stretch
     assert abs((strangers <= found.cap / stretch).mean() - 0.9) < 0.04
     assert (found.permuted <= found.cap).all()
     by_hand = session(data).release(pel.PermutationImportance(MODEL, "y", cap=found.cap, repeats=5), share=1)
@@ -329,3 +329,18 @@ def test_certificates_name_what_a_joint_release_rests_on():
     cap, losses = found.charges
     assert {"joint-sum", "pairs", "box-sum"} <= set(losses["claims"]) and {"pairs", "quantile-span"} <= set(cap["claims"])
     assert "pairs: 2 replaced" in cap["sensitivity"]
+
+
+def test_tables_have_the_order_and_the_tiers():
+    found = session(table(3000)).release(pel.PermutationImportance(MODEL, "y"), epsilon=10.0)
+    rows = found.to_frame()
+    assert list(rows) == ["feature", "value", "lower", "upper", "tier"]
+    assert tuple(rows["feature"]) == found.ranking and rows["value"].is_monotonic_decreasing
+    assert (rows["lower"] <= rows["value"]).all() and (rows["value"] <= rows["upper"]).all()
+    assert [list(rows["feature"][rows["tier"] == i]) for i in rows["tier"].unique()] == [list(tier) for tier in found.tiers()]
+
+
+def test_settings_are_given_by_keyword():
+    with pytest.warns(DeprecationWarning, match="loss=, features= by keyword"):
+        given = pel.PermutationImportance(MODEL, "y", "absolute", ["a"])
+    assert given == pel.PermutationImportance(MODEL, "y", loss="absolute", features=["a"])

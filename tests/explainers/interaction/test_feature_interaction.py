@@ -1,7 +1,9 @@
 """Feature interaction against brute force, known H-statistics, planted interactions, and coverage of its error bars."""
 
 import itertools
+import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,9 +12,11 @@ from checks import public_for, record, release
 from people import make_people
 
 import pellucid as pel
+from pellucid.cli.study import Study
 from pellucid.engine.local import Engine
-from pellucid.explainers.interaction.feature_interaction import FeatureInteraction, Rounding, public_points, rounded_size
-from pellucid.explainers.interaction.results import noise_energies, remainder
+from pellucid.explainers.interaction.energies import noise_energies, remainder
+from pellucid.explainers.interaction.feature_interaction import FeatureInteraction
+from pellucid.explainers.interaction.rounding import Rounding, public_points, rounded_size
 from pellucid.mechanisms import exact
 from pellucid.release.door import Ask
 
@@ -49,8 +53,8 @@ def draws_of(explainer, schema, table, amount, count=1, relation="replace", curr
     explainer.model.ready(schema)
     engine = Engine(table, schema, relation, pel.Unit())
     public = public_for(schema, relation, currency, engine.units, exact("amount", amount))
-    stages = explainer.plan(public)
-    return [explainer.run(Ask(engine, public, stages)) for _ in range(count)]
+    plan = explainer.plan(public)
+    return [explainer.run(Ask(engine.totals, plan)) for _ in range(count)]
 
 
 def shares_by_hand(result, name):
@@ -245,7 +249,8 @@ def test_rounding_follows_the_records():
 
 def test_fewer_values_at_a_smaller_budget():
     explainer = FeatureInteraction(model_of(planted), "a")
-    sizes = [explainer.size(public_for(SCHEMA, "replace", "epsilon", 3000, exact("e", e))) for e in (0.05, 1, 20)]
+    plans = [explainer.plan(public_for(SCHEMA, "replace", "epsilon", 3000, exact("e", e))) for e in (0.05, 1, 20)]
+    sizes = [plan.details.points for plan in plans]
     assert sizes[0] == 3 and sizes[0] < sizes[1] <= sizes[2] == 6
 
 
@@ -290,10 +295,46 @@ def test_persons_and_pictures(schema):
         result = session.release(FeatureInteraction(model, feature, points=2), share=0.5)
         axes = result.plot()
         assert axes.get_xlim() == (0, 1)
-        assert list(result.to_frame()) == ["feature", "H", "lower", "upper", "squared"]
+        assert list(result.to_frame()) == ["feature", "value", "lower", "upper", "squared"]
 
 
 def test_stages_are_those_of_the_plan(schema, model):
     for feature, stages in (("age", ["spread", "tables"]), (None, ["spread", "curves", "cap", "remainders"])):
         door = record(FeatureInteraction(model, feature, points=2), make_people(300, 1), schema)
         assert [stage for stage, _ in door.asked] == stages
+
+
+def test_both_statistics_are_one_request_by_name(schema, model):
+    """What ledgers and study files call them does not depend on which of the two is asked."""
+    overall, pairs = FeatureInteraction(model, points=2), FeatureInteraction(model, "age", points=2)
+    assert overall.describe() == {"explainer": "FeatureInteraction", "features": list(schema), "of": None, "points": 2}
+    assert pairs.describe() == {"explainer": "FeatureInteraction", "features": ["age"], "of": "age", "points": 2}
+    for explainer in (overall, pairs):
+        assert explainer.stored_name() == "pellucid.explainers.feature_interaction.FeatureInteraction"
+        assert type(explainer) is pel.FeatureInteraction
+    assert replace(overall, feature="age") == pairs
+
+
+def test_both_statistics_in_a_study(tmp_path):
+    TABLE.to_parquet(tmp_path / "table.parquet")
+    (tmp_path / "models.py").write_text("def planted(d):\n    return d['a'] * d['b'] + 0.1 * d['k']\n")
+    releases = [{"explain": "FeatureInteraction", "model": "planted", "epsilon": 0.5, **more} for more in ({}, {"feature": "a"})]
+    study = {
+        "data": "table.parquet",
+        "schema": "schema.json",
+        "budget": {"epsilon": 1.0},
+        "models": {
+            "planted": {"load": "models.py:planted", "output": [0, 2], "features": ["a", "b", "k"], "trained_on": "other data"}
+        },
+        "releases": releases,
+    }
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA.to_dict()))
+    (tmp_path / "study.json").write_text(json.dumps(study))
+    read = Study.load(tmp_path / "study.json")
+    made = [read.session.release(release.explainer, **release.cost) for release in read.releases]
+    assert [type(result).__name__ for result in made] == ["OverallInteractions", "PairInteractions"]
+
+
+def test_points_are_given_by_keyword(model):
+    with pytest.warns(DeprecationWarning, match="points= by keyword"):
+        assert FeatureInteraction(model, "age", 4) == FeatureInteraction(model, "age", points=4)
