@@ -26,9 +26,9 @@ from protocol import OUTPUT, Task, arguments, has_data, task  # isort: skip
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.explainers.blocks.functions import BlockFunction
 from pellucid.mechanisms import source
 from pellucid.public.rows import Rows
+from pellucid.query.functions import BlockFunction
 from pellucid.query.kinds import Joint, Sum, parts_of
 from pellucid.release.door import Ask
 

@@ -118,7 +118,10 @@ class KeptSums:
     """Stands in for the engine: totals of a table are sums of its points, and points asked before are not asked again."""
 
     def __init__(self, engine):
-        self.rows, self.points = KeptRows(engine._whole(tuple(engine.schema))), {}
+        self.rows, self.points = (
+            KeptRows(Rows.joined(engine.batches(tuple(engine.schema)), engine.schema, tuple(engine.schema))),
+            {},
+        )
 
     def totals(self, query):
         asked = query.map

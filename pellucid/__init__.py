@@ -19,7 +19,6 @@ The map, in reading order:
 """
 
 from . import sensitivity
-from .engine.sandbox import Limits
 from .errors import (
     AccountMismatch,
     BudgetExceeded,
@@ -59,6 +58,7 @@ from .ledger.accounting import Amount, Budget
 from .public.clustering import Clustering
 from .public.model import Model, PrivateTraining
 from .public.schema import Boolean, Category, Number, Schema, Unit
+from .query.functions import Limits
 from .release.certificate import Certificate, Total, total
 from .release.explanation import Explanation, from_json, load
 from .release.session import Preview, Session

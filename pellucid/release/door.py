@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.local import Engine, shielded
+from ..engine import Engine, shielded
 from ..errors import PlanError
 from ..mechanisms import NoiseLaw, Spend, add_noise
 from ..public.schema import Unit

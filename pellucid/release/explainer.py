@@ -12,6 +12,7 @@ import numpy as np
 
 from ..public.model import BlackBox, Model
 from ..public.schema import Schema
+from ..query.functions import FunctionTrial
 from ..sensitivity import Flow
 from .door import Ask
 from .explanation import Explanation
@@ -73,6 +74,10 @@ class Explainer(ABC):
     def asks_one_by_one(self) -> bool:
         """Whether it answers questions one after another, through `Session.open`, instead of one release."""
         return False
+
+    def trial(self, public: Public) -> FunctionTrial | None:
+        """A function of blocks that is tried on public records before anything is charged."""
+        return None
 
     def about_record(self) -> str:
         """What the certificate says about the record asked about."""

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.local import Engine
+from ..engine import LocalEngine
 from ..engine.sandbox import Outcomes
+from ..engine.trial import Trials
 from ..errors import DataError, PlanError
 from ..explainers.local.desk import LedgerDesk, Opened
 from ..explainers.local.local_linear import LocalLinear
@@ -127,7 +128,8 @@ class Session:
         self.schema, self.budget, self.unit, self.expected_rows = schema, budget, unit or Unit(), expected_rows
         self.neighbors = check_relation(neighbors)
         self.name = name or "unnamed"
-        self._engine = Engine(data, schema, self.neighbors, self.unit)
+        self._engine = LocalEngine(data, schema, self.neighbors, self.unit)
+        self._trials = Trials(schema)
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
             raise DataError(
@@ -325,6 +327,7 @@ class Session:
             model.ready(self.schema)
         public = Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows)
         stages = explainer.plan(public)
+        self._trials.run(explainer.trial(public))
         if any(part <= 0 for part in stages.values()) or sum(stages.values()) != 1:
             raise PlanError(f"the stages of {type(explainer).__name__} must have positive shares that add up to one.")
         return public, stages

@@ -9,14 +9,18 @@ import numpy as np
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.engine import local as engine_module
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
+from pellucid.engine import units as engine_units
 from pellucid.explainers.clusters.scores import CandidateScore, CombinationScore
 from pellucid.mechanisms import Spend, source
 from pellucid.public.schema import Unit
+from pellucid.query.functions import BlockFunction, sent_whole
 from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, parts_of
 from pellucid.release.door import Ask
 from pellucid.release.plan import Public
+
+# What is inflated in here runs on blocks too, in processes that load neither tests nor the package.
+sent_whole(__name__)
 
 RELATIONS = ("replace", "add-remove")
 CURRENCIES = ("epsilon", "rho")
@@ -54,7 +58,7 @@ def record(explainer, data, schema, relation="replace", currency="epsilon", seed
     """Run an explainer on data with reproducible noise; returns the door with everything that was asked and charged."""
     for model in explainer.models:
         model.ready(schema)
-    engine = Engine(data, schema, relation, Unit())
+    engine = LocalEngine(data, schema, relation, Unit())
     public = public_for(schema, relation, currency, engine.units)
     door = Recorder(engine, public, explainer.plan(public))
     with noise(Seeded(seed)):
@@ -66,12 +70,12 @@ def record(explainer, data, schema, relation="replace", currency="epsilon", seed
 def coupled_labels():
     """Secret labels by position and turn: what is common to two tables gets the same ones, as the proofs couple them."""
     turn = iter(range(10**6))
-    before = engine_module.secret_labels
-    engine_module.secret_labels = lambda count: np.random.default_rng(next(turn)).permutation(10_000)[:count].astype(np.uint64)
+    before = engine_units.secret_labels
+    engine_units.secret_labels = lambda count: np.random.default_rng(next(turn)).permutation(10_000)[:count].astype(np.uint64)
     try:
         yield
     finally:
-        engine_module.secret_labels = before
+        engine_units.secret_labels = before
 
 
 def coupled_totals(engine, query):
@@ -82,7 +86,7 @@ def coupled_totals(engine, query):
 def check_neighbours(explainer, data, neighbour, schema, relation):
     """Neighbours never move a total, or the scores of a choice, further than the calibration was told."""
     door = record(explainer, data, schema, relation)
-    other = Engine(neighbour, schema, relation, Unit())
+    other = LocalEngine(neighbour, schema, relation, Unit())
     for _, query in door.asked:
         if isinstance(query, Choice):
             check_scores(query, coupled_totals(door._engine, query.of), coupled_totals(other, query.of), relation)
@@ -125,11 +129,16 @@ def assert_within(mechanism, before, after):
 def check_inflated(explainer, data, neighbour, schema, relation):
     """Bounds are enforced, not promised: they hold when every map returns a thousand times what it should."""
     door = record(explainer, data, schema, relation)
-    other = Engine(neighbour, schema, relation, Unit())
+    other = LocalEngine(neighbour, schema, relation, Unit())
     for _, query in door.asked:
         query = query.of if isinstance(query, Choice) else query
-        inflated = Joint([dataclasses.replace(part, map=Inflated(part.map)) for part in parts_of(query)])
+        inflated = Joint([dataclasses.replace(part, map=inflate(part.map)) for part in parts_of(query)])
         assert_within(door.public.mechanism(inflated), coupled_totals(door._engine, inflated), coupled_totals(other, inflated))
+
+
+def inflate(map):
+    """A function of blocks never runs in this process: what its answer is turned into is inflated beside it."""
+    return dataclasses.replace(map, adapt=Inflated(map.adapt)) if isinstance(map, BlockFunction) else Inflated(map)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from sources import Seeded, Silent
 
 import pellucid as pel
 from pellucid import PellucidError
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
 from pellucid.errors import BudgetExceeded, ReleaseFailed
 from pellucid.explainers.local.design import Design, best_label_weight, moments_of, normaliser, read_moments
 from pellucid.explainers.local.exact import ExactMoments, Neighbourhood, PassPerStep
@@ -40,7 +40,7 @@ def design(model, schema):
 
 @pytest.fixture(scope="module")
 def hood(design, schema, people):
-    return Neighbourhood(Engine(people, schema, "add-remove", pel.Unit()), design)
+    return Neighbourhood(LocalEngine(people, schema, "add-remove", pel.Unit()), design)
 
 
 def door_of(hood, design, pay=lambda charge: None, weight=None, radius=1.0, relation="add-remove", records=3000):
@@ -51,8 +51,8 @@ def door_of(hood, design, pay=lambda charge: None, weight=None, radius=1.0, rela
 def plain(design, people, weight, record=RECORD):
     """A, b and the loss by a few lines of NumPy."""
     z = np.array(design.asked(record))
-    engine = Engine(people, design.schema, "replace", pel.Unit())
-    rows = next(iter(engine._rows(design.features, len(people))))
+    engine = LocalEngine(people, design.schema, "replace", pel.Unit())
+    rows = next(iter(engine.batches(design.features)))
     x, f = design.scaled(rows.columns), design.outputs(rows.predict(design.model))
     u = x - z
     alpha = weight.at(np.linalg.norm(u, axis=1))
@@ -218,7 +218,7 @@ def test_control_flow_is_a_function_of_answers_alone(method, design, hood, schem
     first = Recorded(door_of(hood, design))
     made = explain(method, first, Fraction(1, 10), steps=60, candidates=candidates)
     others = make_people(40, seed=9)
-    elsewhere = Neighbourhood(Engine(others, schema, "add-remove", pel.Unit()), design)
+    elsewhere = Neighbourhood(LocalEngine(others, schema, "add-remove", pel.Unit()), design)
     second = Recorded(door_of(elsewhere, design), first.given)
     again = explain(method, second, Fraction(1, 10), steps=60, candidates=candidates)
     assert second.asked == first.asked
@@ -257,7 +257,7 @@ def test_a_good_start_saves_most_of_the_price(design, hood, people):
 
 def test_one_shot_through_the_door_of_a_release(design, schema, people, silent):
     """The same sum can be asked by an explainer: in an ε account too, with noise of another kind."""
-    engine = Engine(people, schema, "replace", pel.Unit())
+    engine = LocalEngine(people, schema, "replace", pel.Unit())
     a, b = plain(design, people, Stable())
     for spend in (Spend("rho", RHO), Spend("epsilon", Fraction(1))):
         public = Public(schema, "replace", pel.Unit(), spend, 3000)

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.sandbox import ASSUMPTIONS, Limits
 from ...errors import PlanError
 from ...public.model import BlackBox
 from ...public.schema import Schema
+from ...query.functions import ASSUMPTIONS, BlockFunction, FunctionTrial, Limits
 from ...query.kinds import Sum
 from ...release.explainer import Explainer
 from ...release.plan import Public
 from ..common.base import keep_whole_number
-from .functions import BlockFunction
 
 
 class OnBlocks(Explainer):
@@ -58,18 +57,15 @@ class OnBlocks(Explainer):
         return tuple(schema)
 
     def check(self, public: Public) -> None:
-        """Refuses what cannot be asked, and tries the function on public records, once for a schema."""
+        """Refuses what cannot be asked."""
         self.query(public)
-        if self.__dict__.get("_tried") is not public.schema:
-            size = int(np.clip(public.rows_or_default // self.count(public), 10, 1000))
-            self.asked(public).try_on_public_records(public.schema, self.columns(public.schema), size)
-            object.__setattr__(self, "_tried", public.schema)
+
+    def trial(self, public: Public) -> FunctionTrial:
+        size = int(np.clip(public.rows_or_default // self.count(public), 10, 1000))
+        return FunctionTrial(self.asked(public), self.columns(public.schema), size)
 
     def assumptions(self) -> tuple[str, ...]:
         return ASSUMPTIONS
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_tried"}
 
 
 def block_note(public: Public, blocks: int) -> str:

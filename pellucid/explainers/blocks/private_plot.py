@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.sandbox import Limits
 from ...errors import PlanError
 from ...public.grids import curve_points
 from ...public.model import BlackBox, Model
 from ...public.schema import Category, Schema, did_you_mean
 from ...query.bound import UNITS
 from ...query.bounds import Box
+from ...query.functions import BlockFunction, Limits, digest_of, name_of
 from ...query.kinds import Blocks, Sum
 from ...release.door import Ask
 from ...release.explainer import Expected, Explainer, Stages
@@ -24,7 +24,7 @@ from ...release.plan import Public
 from ...sensitivity import Flow
 from ..common.results import Curve
 from .base import OnBlocks, block_note
-from .functions import BlockFunction, MeanBy, OnGrid, blocks_for_plot, digest_of, name_of
+from .functions import MeanBy, OnGrid, blocks_for_plot
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.sandbox import Limits
 from ...errors import PlanError
 from ...public.model import BlackBox, Model
 from ...public.schema import Category, Schema
 from ...query.bound import UNITS
+from ...query.functions import BlockFunction, Limits, digest_of, name_of
 from ...query.kinds import Blocks, Sum
 from ...release.door import Ask
 from ...release.explainer import Expected, Explainer, Stages
@@ -22,7 +22,7 @@ from ...release.plan import Public
 from ...sensitivity import Flow
 from .ballots import Ballots
 from .base import OnBlocks, block_note
-from .functions import BlockFunction, Means, OnItems, blocks_for_votes, digest_of, name_of
+from .functions import Means, OnItems, blocks_for_votes
 from .results import Votes
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.local import Engine, shielded
-from ...engine.progress import track
+from ...engine import Engine, shielded
 from ...errors import PlanError
 from ...mechanisms import Currency, Mechanism, Norms, Spend, add_noise, calibrate, calibrate_choice, choose
 from ...public.schema import Relation
@@ -48,17 +47,16 @@ class Neighbourhood:
     @property
     def people(self) -> int:
         """Number of records; secret under add-remove."""
-        return self._engine.table.rows
+        return self._engine.rows
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         """(coordinates, outputs, parts) of all records, in order."""
-        self._engine.table.check_unchanged()
+        self._engine.check_unchanged()
         if self._held is not None:
             yield from self._held
             return
-        rows = self._engine._rows(self._design.features, self._engine.batch_rows)
-        shown = track(rows, -(-self.people // self._engine.batch_rows), "reading records")
-        read = ((*self._design.read(batch), batch.parts) for batch in shown if len(batch))
+        rows = self._engine.batches(self._design.features)
+        read = ((*self._design.read(batch), batch.parts) for batch in rows if len(batch))
         if self.people * self._design.length > MOST_HELD:
             yield from read
         else:

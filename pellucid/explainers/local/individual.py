@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.local import shielded
+from ...engine import shielded
 from ...engine.progress import track
 from ...errors import PlanError
 from ...mechanisms import Mechanism, Spend, add_noise

@@ -21,8 +21,9 @@ import pandas as pd
 import pytest
 
 from pellucid.engine import sandbox as isolation
-from pellucid.engine.sandbox import ASSUMPTIONS, Isolated, Limits, Outcomes
+from pellucid.engine.sandbox import Isolated, Outcomes
 from pellucid.errors import PlanError
+from pellucid.query.functions import ASSUMPTIONS, Limits
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -1098,7 +1099,8 @@ def test_a_script_without_a_guard_says_nothing():
         import os, sys, threading, time, warnings
         warnings.simplefilter("always")
         import numpy as np
-        from pellucid.engine.sandbox import Isolated, Limits
+        from pellucid.engine.sandbox import Isolated
+        from pellucid.query.functions import Limits
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
         def add(x):
             print("adding", x)
