@@ -209,7 +209,8 @@ class KeptTotals:
     """
 
     def __init__(self, engine):
-        self.rows = Rows.joined(engine.batches(tuple(engine.schema)), engine.schema, tuple(engine.schema))
+        names = tuple(engine.schema)
+        self.rows = Rows.joined(engine.batches(names), engine.schema, names)
         self.kept: dict[bytes, list[int]] = {}
         self.last = None
 

@@ -1,7 +1,7 @@
 """Cells into declared domains: numbers inside their bounds, or positions of declared categories.
 
-Cells never raise: what does not parse, is missing, unknown or out of range takes its declared value. What a cell becomes depends on
-that cell and its declaration alone.
+Cells never raise: what does not parse, is missing, unknown or out of range takes its declared value. What a cell becomes
+depends on that cell and its declaration alone.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ Reader = Callable[[Rows], tuple[np.ndarray, ...]]
 class Prepared:
     """What a reader makes of the records: arrays with one entry per record, such as a model's answers.
 
-    Where `width` numbers per record fit into memory they are read once and held, so that the reader sees each record once, however
-    many questions follow; a larger table is read again for every question. Nothing in here may be shown.
+    Where `width` numbers per record fit into memory they are read once and held, so that the reader sees each record once,
+    however many questions follow; a larger table is read again for every question. Nothing in here may be shown.
     """
 
     __slots__ = ("_columns", "_engine", "_held", "_reader", "_width")
@@ -46,7 +46,7 @@ class Prepared:
         return ((*self._reader(rows), rows.parts) for rows in self._engine.batches(self._columns) if len(rows))
 
     def totals(self, asked: Sum | Joint) -> list[int]:
-        """The exact totals of sums over records whose map can go on from the arrays, with `of`: the same integers as the engine's."""
+        """The exact totals of sums over records whose map works on the arrays, by `of`: the same integers as the engine's."""
         return [value for part in parts_of(asked) for value in self._total(part)]
 
     def _total(self, part: Sum) -> list[int]:

@@ -14,14 +14,17 @@ class Engine(Protocol):
     """A table opened under a schema, a neighbour relation and a unit.
 
     Totals are Python integers: they do not depend on the order of rows, the size of batches or where the table lives, so every
-    engine gives the same ones. Rows have a fixed order, and everything random goes by it: who is paired with whom, which rows of a
-    person stay and which block is whose follows from `mechanisms.secret_labels`, one label for each row or unit, in that order and
-    never from what a row holds. `kernel` and `units` do all this for rows that are in this process; an engine that
-    has its rows elsewhere does the same there. `tests/engine/conformance.py` checks it.
+    engine gives the same ones.
+
+    Rows have a fixed order. Which rows of a person stay, who is paired with whom and which block is whose follow from
+    `mechanisms.secret_labels`, one label for each row or unit in that order, and never from what a row holds. `units` and
+    `kernel` do this for rows of this process; an engine that has them elsewhere calls the same functions there.
+
+    An engine is one when it passes `tests/engine/conformance.py`.
     """
 
     outcomes: Outcomes | None
-    """What became of the blocks of the last function that was asked of blocks: exact numbers, for the owner of the process alone."""
+    """What became of the blocks of the last function that was asked of blocks; for the owner of the process alone."""
 
     @property
     def units(self) -> int:

@@ -29,9 +29,8 @@ def try_function(function: BlockFunction, schema: Schema, columns: tuple[str, ..
 class Trials:
     """Tries each function once, however often its price is asked.
 
-    A function that was tried is known again by being the same object with the same answer wanted of it, and not by its content:
-    that may be a large model, and a search for a price asks dozens of times. The size of blocks changes with the price, so it does
-    not count.
+    It is known again as the same object of which the same form of answer is wanted, and not by its content: that may be a large
+    model, and a search for a price asks dozens of times. The size of a block follows from the price, so it does not count.
     """
 
     def __init__(self, schema: Schema):

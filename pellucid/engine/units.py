@@ -1,7 +1,6 @@
 """Who owns which row, and what secret labels decide: rows that stay, pairs, couples and blocks.
 
-Content plays no part in any of it. Every label is drawn by `mechanisms.secret_labels`, one for each row or unit in the order of the
-table; tests exchange that function.
+Content plays no part in any of it: labels come from `mechanisms.secret_labels`, one for each row or unit, in the order of rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Any function of records as the map of a sum over blocks: what it is and what it may use. Engines run it, in processes of its own."""
+"""Any function of records as the map of a sum over blocks: what it is and what it may use.
+
+Nothing runs in here. An engine runs the function, in processes of its own.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ class BlockFunction:
     function: Callable[[pd.DataFrame], Any]
     """From the records of a block, with declared columns and values, to anything that `adapt` understands."""
     adapt: Callable[[Any], Any]
-    """From the function's answer to as many numbers as `default` has; runs beside the function."""
+    """From the function's answer to as many numbers as `default` has; runs beside it. Hashable, as a frozen dataclass is."""
     default: tuple[float, ...]
     """What a block counts as that has no answer."""
     limits: Limits
@@ -114,10 +117,10 @@ _whole: set[str] = set()
 
 
 def sent_whole(module: str) -> None:
-    """Say that functions of this module, by its name, are sent to other processes with their code instead of being imported there.
+    """Say that what is defined in this module is sent to other processes with its code, instead of being imported there.
 
-    A module of this package says so of itself when its functions run on blocks, because the processes of blocks do not load the
-    package; so does whoever loads a file as a module that no other process could import.
+    A module of this package says so of itself, `sent_whole(__name__)`, when its functions run on blocks: their processes do not
+    load the package. Whoever loads a file as a module says so too, because no other process could import it.
     """
     _whole.add(module)
 
