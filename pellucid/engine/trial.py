@@ -43,7 +43,7 @@ class Trials:
         if trial is None:
             return
         asked = trial.function
-        key = (id(asked.function), asked.adapt, asked.default, asked.limits, trial.columns)
+        key = (id(asked.function), asked.adapt, len(asked.default), asked.limits, trial.columns)
         if key not in self._passed:
             try_function(asked, self._schema, trial.columns, trial.size)
             self._passed[key] = trial

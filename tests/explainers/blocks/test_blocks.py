@@ -16,13 +16,13 @@ from checks import noise
 from sources import Silent
 
 import pellucid as pel
-from pellucid.engine import LocalEngine
+from pellucid.engine import LocalEngine, trial
 from pellucid.engine import units as engine_units
 from pellucid.engine.sandbox import Outcomes
 from pellucid.explainers.blocks.functions import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box
-from pellucid.query.functions import Limits, digest_of
+from pellucid.query.functions import BlockFunction, Limits, digest_of
 from pellucid.query.kinds import Blocks, Sum
 
 # Functions of this file are sent whole: otherwise every worker would import the tests, and with them the package.
@@ -352,6 +352,27 @@ def test_a_map_of_blocks_is_asked_block_by_block():
     """Only our own function of blocks may see them all at once; and it has to answer once for each."""
     asked = Sum(TooMany(), Box(1, 0, 1), over=Blocks(3), columns=("age", "pay", "sex"))
     assert LocalEngine(table(30), SCHEMA, "replace", pel.Unit()).totals(asked) == [3 * UNITS]
+
+
+def test_a_function_of_blocks_does_not_run_where_the_records_are():
+    asked = BlockFunction(quartiles, OnGrid((0.25, 0.5, 0.75), False), (5.0,) * 3, ONE)
+    with pytest.raises(AssertionError, match="processes of its own"):
+        asked(table())
+
+
+def test_a_function_is_tried_once_for_all_prices(monkeypatch):
+    """Planning sees the function and does not run it; a search for a price plans dozens of times."""
+    tried = []
+    monkeypatch.setattr(trial, "try_function", lambda *given: tried.append(given))
+    account, explainer = session(table()), pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), limits=ONE)
+    explainer.plan(_public())
+    assert tried == []
+    account.cost_for(explainer, 2.0)
+    account.preview(explainer, epsilon=1.0)
+    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 5), limits=ONE, label="pay"), epsilon=1.0)
+    assert len(tried) == 1 and tried[0][1:3] == (SCHEMA, ("age", "pay", "sex"))
+    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.75], (0, 10), limits=ONE), epsilon=1.0)
+    assert len(tried) == 2, "another answer is wanted of it"
 
 
 def special_or_large(rows, size):
