@@ -118,7 +118,8 @@ class KeptSums:
     """Stands in for the engine: totals of a table are sums of its points, and points asked before are not asked again."""
 
     def __init__(self, engine):
-        self.rows, self.points = KeptRows(engine._whole(tuple(engine.schema))), {}
+        names = tuple(engine.schema)
+        self.rows, self.points = KeptRows(Rows.joined(engine.batches(names), engine.schema, names)), {}
 
     def totals(self, query):
         asked = query.map

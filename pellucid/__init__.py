@@ -19,7 +19,6 @@ The map, in reading order:
 """
 
 from . import sensitivity
-from .engine.sandbox import Limits
 from .errors import (
     AccountMismatch,
     BudgetExceeded,
@@ -63,6 +62,7 @@ from .public.black_box import PrivateTraining
 from .public.clustering import Clustering
 from .public.model import Model
 from .public.schema import Boolean, Category, Number, Schema, Unit
+from .query.functions import Limits
 from .release.certificate import Certificate, Total, total
 from .release.explanation import Explanation, from_json, load
 from .release.preview import Preview

@@ -24,8 +24,8 @@ from dp_accounting import pld
 from scipy import special, stats
 
 import pellucid as pel
-from pellucid.engine import local as engine_module
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
+from pellucid.engine import units as engine_units
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.explainers.curves import accumulate
 from pellucid.explainers.curves.steps import ClippedSteps
@@ -85,14 +85,14 @@ def cell_of_v(rows):
 def totals(values, asked, relation="replace", labels=None, unit=None, ids=None):
     """Exact totals; with `labels`, row i (person i) has that secret label."""
     data = {"v": np.array(values, dtype=float)} | ({} if ids is None else {"id": ids})
-    engine = Engine(data, ONE, relation, unit or pel.Unit())
-    original = engine_module.secret_labels
+    engine = LocalEngine(data, ONE, relation, unit or pel.Unit())
+    original = engine_units.secret_labels
     if labels is not None:
-        engine_module.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
+        engine_units.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
     try:
         return engine.totals(asked)
     finally:
-        engine_module.secret_labels = original
+        engine_units.secret_labels = original
 
 
 def moved(before, after, relative=None):
@@ -223,7 +223,7 @@ def test_group_rows_is_attained(relation):
     scores = [choice.score.of(totals([*people, *some], choice.of, relation)) for some in (rows, [0.0] * k)]
     change = [b - a for a, b in zip(*scores)]
     public = Public(ONE, relation, pel.Unit(max_rows=k), Spend("epsilon", Fraction(1)), len(people) + k)
-    door = Ask(Engine({"v": np.array(people)}, ONE, relation, pel.Unit()), public, {"only": Fraction(1)})
+    door = Ask(LocalEngine({"v": np.array(people)}, ONE, relation, pel.Unit()), public, {"only": Fraction(1)})
     door.choose("only", choice)
     told = float(door.charges[0].sensitivity.split()[0]) * UNITS
     assert max(change) - min(change) == pytest.approx(told)
@@ -415,7 +415,7 @@ def test_ale_ties_is_attained():
     asked = Sum(steps, Cells(2, value=0.5, count_weight=0), columns=("x", "sign"))
 
     def of(signs):
-        return Engine({"x": [1] * len(signs), "sign": signs}, STEP, "replace", pel.Unit()).totals(asked)
+        return LocalEngine({"x": [1] * len(signs), "sign": signs}, STEP, "replace", pel.Unit()).totals(asked)
 
     assert of(["up"]) == [UNITS // 4, 3 * UNITS // 4]
     assert moved(of(["down", "up"]), of(["up", "up"]))[0] == sensitivity(asked, "replace").l1

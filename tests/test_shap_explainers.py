@@ -16,7 +16,7 @@ from sklearn import ensemble, linear_model
 from sources import Seeded, Silent
 
 import pellucid as pel
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
 from pellucid.explainers.shapley.against import Background, estimator_against
 from pellucid.explainers.shapley.base import CAPS
 from pellucid.explainers.shapley.bound import ShapleyVectors
@@ -93,7 +93,7 @@ class Remembering:
 
 def draws(explainer, data, count, relation="replace", currency="epsilon", amount=Fraction(1), schema=SCHEMA, seed=0):
     """Many independent releases of one request, with reproducible noise."""
-    engine = Engine(data, schema, relation, pel.Unit())
+    engine = LocalEngine(data, schema, relation, pel.Unit())
     public = public_for(schema, relation, currency, engine.units, amount)
     remembering, stages = Remembering(engine), explainer.plan(public)
     with noise(Seeded(seed)):

@@ -1,56 +1,61 @@
-"""Records as a stream of questions reads them, next to the engine."""
+"""Records as something made of them, kept next to the engine between questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..query import Sum
-from .local import Engine
-from .progress import track
+import numpy as np
+
+from ..public.rows import Rows
+from ..query import Joint, Records, Sum, parts_of
+from .protocol import Engine
 
 MOST_HELD = 1 << 27
 """Numbers held in memory at most: one gigabyte."""
 
+Reader = Callable[[Rows], tuple[np.ndarray, ...]]
+
 
 class Prepared:
-    """What a reader makes of every record: read once and held where it fits into memory, else read again. Nothing may be shown."""
+    """What a reader makes of the records: arrays with one entry per record, such as a model's answers.
+
+    Where `width` numbers per record fit into memory they are read once and held, so that the reader sees each record once,
+    however many questions follow; a larger table is read again for every question. Nothing in here may be shown.
+    """
 
     __slots__ = ("_columns", "_engine", "_held", "_reader", "_width")
 
-    def __init__(self, engine: Engine, reader: Callable[..., Any], columns: tuple[str, ...], width: int):
-        self._engine, self._reader, self._columns, self._width = engine, reader, columns, width
+    def __init__(self, engine: Engine, reader: Reader, columns: Sequence[str], width: int):
+        self._engine, self._reader, self._columns, self._width = engine, reader, tuple(columns), width
         self._held: list[tuple[Any, ...]] | None = None
 
     @property
     def rows(self) -> int:
-        """Number of records; secret under add-remove."""
-        return self._engine.table.rows
+        """Rows of the table; secret under add-remove."""
+        return self._engine.rows
 
     def batches(self) -> Iterator[tuple[Any, ...]]:
-        """(what the reader made of them, parts) of all records, in order."""
-        self._engine.table.check_unchanged()
-        if self._held is not None:
-            yield from self._held
-            return
-        rows = self._engine._rows(self._columns, self._engine.batch_rows)
-        shown = track(rows, -(-self.rows // self._engine.batch_rows), "reading records")
-        read = ((*self._reader(batch), batch.parts) for batch in shown if len(batch))
-        if self.rows * self._width > MOST_HELD:
-            yield from read
-        else:
-            self._held = list(read)
-            yield from self._held
+        """The reader's arrays, and the parts of the rows, for all records in order."""
+        self._engine.check_unchanged()
+        if self._held is None and self.rows * self._width <= MOST_HELD:
+            self._held = list(self._read())
+        yield from self._read() if self._held is None else self._held
 
-    def totals(self, asked: Any) -> list[int]:
-        """The exact totals of a sum whose map works on what was read: the same integers as the engine's."""
-        total: list[int] = []
-        for part in (asked,) if isinstance(asked, Sum) else asked.sums:
-            own = [0] * part.size
-            for *read, parts in self.batches():
-                own = [a + b for a, b in zip(own, part.bound.totals(part.map.of(*read), parts))]
-            total += own
-        return total
+    def _read(self) -> Iterator[tuple[Any, ...]]:
+        return ((*self._reader(rows), rows.parts) for rows in self._engine.batches(self._columns) if len(rows))
+
+    def totals(self, asked: Sum | Joint) -> list[int]:
+        """The exact totals of sums over records whose map works on the arrays, by `of`: the same integers as the engine's."""
+        return [value for part in parts_of(asked) for value in self._total(part)]
+
+    def _total(self, part: Sum) -> list[int]:
+        if not isinstance(part.over, Records) or not hasattr(part.map, "of"):
+            raise AssertionError("prepared records answer sums over records whose map has `of` alone")
+        whole = [0] * part.size
+        for *arrays, parts in self.batches():
+            whole = [a + b for a, b in zip(whole, part.bound.totals(part.map.of(*arrays), parts))]
+        return whole
 
     def __repr__(self) -> str:
         return "Prepared()"

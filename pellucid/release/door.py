@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from ..engine.local import shielded
+from ..engine import shielded
 from ..errors import PlanError
 from ..mechanisms import Choosing, Mechanism, Spend, add_noise
 from ..query import Choice, Query, Reading, Sum, released_parts

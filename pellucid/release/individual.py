@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.local import shielded
-from ..engine.prepared import Prepared
+from ..engine import Prepared, shielded
 from ..engine.progress import track
 from ..errors import PlanError
 from ..public.schema import Relation, Unit

@@ -13,6 +13,7 @@ from ..errors import PlanError
 from ..mechanisms import Choosing, Mechanism, NoiseLaw, Spend
 from ..public.schema import Relation, Schema, Unit
 from ..query import Choice, Query, calibrated, calibrated_choice, released_parts
+from ..query.functions import FunctionTrial
 
 WHOLE = Fraction(1)
 
@@ -126,6 +127,8 @@ class Plan:
     """What the explainer wants to know again when it runs: a grid, an estimator, the way it will ask."""
     assumptions: tuple[str, ...] = ()
     """What the guarantee, or what is said of the result, rests on beyond the explainer's own list."""
+    trial: FunctionTrial | None = None
+    """A user's function of blocks, to be tried on public records before anything is charged."""
 
     def __post_init__(self) -> None:
         names = [stage.name for stage in self.stages]

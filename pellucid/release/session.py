@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.local import Engine
+from ..engine import LocalEngine
 from ..engine.sandbox import Outcomes
+from ..engine.trial import Trials
 from ..errors import DataError, PlanError
 from ..ledger import Entry, Ledger, charge_units, checked_text
 from ..ledger.accounting import Amount, Budget
@@ -67,7 +68,8 @@ class Session:
         self.schema, self.budget, self.unit, self.expected_rows = schema, budget, unit or Unit(), expected_rows
         self.neighbors = check_relation(neighbors)
         self.name = name or "unnamed"
-        self._engine = Engine(data, schema, self.neighbors, self.unit)
+        self._engine = LocalEngine(data, schema, self.neighbors, self.unit)
+        self._trials = Trials(schema)
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
             raise DataError(
@@ -253,4 +255,6 @@ class Session:
         explainer.columns(self.schema)
         for model in explainer.models:
             model.ready(self.schema)
-        return explainer.plan(Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows))
+        plan = explainer.plan(Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows))
+        self._trials.run(plan.trial)
+        return plan

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from ..engine.local import Engine
-from ..engine.prepared import Prepared
+from ..engine import Engine, Prepared
 from ..errors import PlanError, StreamClosed
 from ..ledger import Entry, Reservation, charge_units
 from ..ledger.accounting import Amount

@@ -9,8 +9,8 @@ import numpy as np
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.engine import local as engine_module
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
+from pellucid.engine import units as engine_module
 from pellucid.explainers.clusters.scores import CandidateScore, CombinationScore
 from pellucid.mechanisms import Spend, source
 from pellucid.public.schema import Unit
@@ -52,7 +52,7 @@ def record(explainer, data, schema, relation="replace", currency="epsilon", seed
     """Run an explainer on data with reproducible noise; returns the door with everything that was asked and charged."""
     for model in explainer.models:
         model.ready(schema)
-    engine = Engine(data, schema, relation, Unit())
+    engine = LocalEngine(data, schema, relation, Unit())
     plan = explainer.plan(public_for(schema, relation, currency, engine.units))
     door = Recorder(engine.totals, plan)
     door.engine = engine
@@ -81,7 +81,7 @@ def coupled_totals(engine, query):
 def check_neighbours(explainer, data, neighbour, schema, relation):
     """Neighbours never move a total, or the scores of a choice, further than the calibration was told."""
     door = record(explainer, data, schema, relation)
-    other = Engine(neighbour, schema, relation, Unit())
+    other = LocalEngine(neighbour, schema, relation, Unit())
     for _, query in door.asked:
         if isinstance(query, Choice):
             check_scores(query, coupled_totals(door.engine, query.of), coupled_totals(other, query.of), relation)
@@ -124,7 +124,7 @@ def assert_within(mechanism, before, after):
 def check_inflated(explainer, data, neighbour, schema, relation):
     """Bounds are enforced, not promised: they hold when every map returns a thousand times what it should."""
     door = record(explainer, data, schema, relation)
-    other = Engine(neighbour, schema, relation, Unit())
+    other = LocalEngine(neighbour, schema, relation, Unit())
     for _, query in door.asked:
         query = query.of if isinstance(query, Choice) else query
         inflated = Joint([dataclasses.replace(part, map=Inflated(part.map)) for part in parts_of(query)])

@@ -17,7 +17,7 @@ from checks import assert_within, check_scores, expected_std, noise
 from sources import Scaled, Seeded
 
 import pellucid as pel
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
 from pellucid.mechanisms import Norms, source
 from pellucid.query import Choice
 from pellucid.release.door import Door
@@ -100,7 +100,7 @@ class InteractiveConformance:
     def check_neighbours(self, relation):
         for explainer in self.streams():
             for table, neighbour in self.neighbours(relation):
-                engines = [Engine(t, self.schema(), relation, pel.Unit()) for t in (table, neighbour)]
+                engines = [LocalEngine(t, self.schema(), relation, pel.Unit()) for t in (table, neighbour)]
                 for one in self.asked(explainer, table, relation)[:40]:
                     doors = [Door(engine.totals, None, None) for engine in engines]
                     if isinstance(one.query, Choice):

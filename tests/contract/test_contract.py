@@ -30,7 +30,7 @@ from sources import Scaled, Silent
 
 import pellucid as pel
 from pellucid import query
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
 from pellucid.explainers.blocks.base import OnBlocks
 from pellucid.explainers.clusters.scores import CombinationScore
 from pellucid.mechanisms import Norms
@@ -98,7 +98,7 @@ def test_maps_are_row_local(explainer, model, schema):
     a, b = make_people(60, 1), make_people(45, 2)
     for example in examples(explainer, model, schema):
         door = record(example, a, schema)
-        other, both = (Engine(t, schema, "replace", pel.Unit()) for t in (b, pd.concat([a, b], ignore_index=True)))
+        other, both = (LocalEngine(t, schema, "replace", pel.Unit()) for t in (b, pd.concat([a, b], ignore_index=True)))
         for _, asked in door.asked:
             sums = (asked.of,) if isinstance(asked, Choice) else parts_of(asked)
             for part in sums:
@@ -114,7 +114,7 @@ def test_every_engine_gives_the_same_integers(explainer, model, schema, people, 
     people.to_parquet(path, row_group_size=128)
     for example in examples(explainer, model, schema):
         door = record(example, people, schema)
-        others = [Engine(path, schema, "replace", pel.Unit(), batch_rows=size) for size in (50, 700)]
+        others = [LocalEngine(path, schema, "replace", pel.Unit(), batch_rows=size) for size in (50, 700)]
         for _, asked in door.asked:
             asked = asked.of if isinstance(asked, Choice) else asked
             if all(isinstance(part.over, query.Records) for part in parts_of(asked)):

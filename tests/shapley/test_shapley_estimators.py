@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 import pellucid as pel
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
 from pellucid.errors import PlanError, SchemaError
 from pellucid.explainers.shapley import coalitions, trees
 from pellucid.explainers.shapley.bound import ShapleyVectors
@@ -424,9 +424,9 @@ def test_a_whole_sum(model, schema, monkeypatch):
     monkeypatch.setattr("pellucid.query.kinds.BOUNDS", (ShapleyVectors,))
     chosen = estimator_for(model, schema, ASKED)
     bound = chosen.bound()
-    engine = Engine(people, schema, "replace", pel.Unit(), batch_rows=77)
+    engine = LocalEngine(people, schema, "replace", pel.Unit(), batch_rows=77)
     totals = engine.totals(Sum(chosen, bound, columns=chosen.columns))
-    whole = next(Engine(people, schema, "replace", pel.Unit())._rows(tuple(schema), 300))
+    whole = next(LocalEngine(people, schema, "replace", pel.Unit()).batches(tuple(schema)))
     exact = truth(model, ASKED, whole).mean(axis=0)
     assert np.allclose(bound.mean(totals, 300), exact, atol=1e-7)
     assert np.array_equal(pickle.loads(pickle.dumps(chosen))(whole), chosen(whole))

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...errors import PlanError
-from ...public.frozen import settle
 from ...public.black_box import BlackBox
+from ...public.frozen import settle
 from ...public.model import Model
 from ...public.schema import Schema, did_you_mean
 from ...release.explainer import Explainer

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sources import Seeded, Silent
 
 import pellucid as pel
-from pellucid.engine import local as engine_module
+from pellucid.engine import units as engine_units
 from pellucid.explainers.importance.losses import SURE, Loss
 from pellucid.explainers.importance.results import Importance
 from pellucid.mechanisms import NoiseLaw
@@ -66,7 +66,7 @@ def test_without_noise_it_is_the_textbook_formula(relation, name, loss, silent, 
     data = table()
     order = np.random.default_rng(1).permutation(len(data))
     labels = np.argsort(order).astype(np.uint64)  # position of every record in the secret order
-    monkeypatch.setattr(engine_module, "secret_labels", lambda count: labels[:count])
+    monkeypatch.setattr(engine_units, "secret_labels", lambda count: labels[:count])
     donors = np.empty(len(data), dtype=int)
     donors[order] = np.roll(order, -1)
     found = session(data, relation=relation).release(
@@ -139,7 +139,7 @@ def test_a_ranking_without_noise_is_the_mean_increase(relation, silent, monkeypa
     data = table(401)
     order = np.random.default_rng(1).permutation(len(data))
     labels = np.argsort(order).astype(np.uint64)
-    monkeypatch.setattr(engine_module, "secret_labels", lambda count: labels[:count])
+    monkeypatch.setattr(engine_units, "secret_labels", lambda count: labels[:count])
     donors = np.arange(len(data))
     if relation == "replace":
         first, second = order[:200], order[200:400]
@@ -203,7 +203,7 @@ def test_error_bars_cover(relation, delta, ranking):
     explainer = pel.PermutationImportance(MODEL, "y", cap=0.2, ranking=ranking, repeats=1)
     with pytest.MonkeyPatch.context() as patch:
         labels = np.random.default_rng(3).permutation(len(data)).astype(np.uint64)
-        patch.setattr(engine_module, "secret_labels", lambda count: labels[:count])
+        patch.setattr(engine_units, "secret_labels", lambda count: labels[:count])
         account = session(data, epsilon=1.0, delta=delta, relation=relation, expected_rows=1500)
         with noise(Silent()):
             exact = account.release(explainer, share="0.0001", fresh=True).values

@@ -13,7 +13,7 @@ from people import make_people
 
 import pellucid as pel
 from pellucid.cli.study import Study
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
 from pellucid.explainers.interaction.energies import noise_energies, remainder
 from pellucid.explainers.interaction.feature_interaction import FeatureInteraction
 from pellucid.explainers.interaction.rounding import Rounding, public_points, rounded_size
@@ -51,7 +51,7 @@ def model_of(function, output=(-1, 3), features=tuple(SCHEMA)):
 def draws_of(explainer, schema, table, amount, count=1, relation="replace", currency="epsilon"):
     """Releases of one request; amounts no account would allow take the noise's expected share out of the way."""
     explainer.model.ready(schema)
-    engine = Engine(table, schema, relation, pel.Unit())
+    engine = LocalEngine(table, schema, relation, pel.Unit())
     public = public_for(schema, relation, currency, engine.units, exact("amount", amount))
     plan = explainer.plan(public)
     return [explainer.run(Ask(engine.totals, plan)) for _ in range(count)]

@@ -11,7 +11,7 @@ from sources import Seeded, Silent
 
 import pellucid as pel
 from pellucid import PellucidError
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
 from pellucid.errors import BudgetExceeded, ReleaseFailed
 from pellucid.explainers.local.encoder import Encoder, best_label_weight, moments_of, normaliser, read_moments
 from pellucid.explainers.local.methods import (
@@ -40,7 +40,7 @@ def encoder(model, schema):
 
 @pytest.fixture(scope="module")
 def hood(encoder, schema, people):
-    return people_of(Engine(people, schema, "add-remove", pel.Unit()), encoder)
+    return people_of(LocalEngine(people, schema, "add-remove", pel.Unit()), encoder)
 
 
 def door_of(hood, encoder, pay=nothing, weight=None, radius=1.0, relation="add-remove", records=3000):
@@ -50,7 +50,7 @@ def door_of(hood, encoder, pay=nothing, weight=None, radius=1.0, relation="add-r
 def plain(encoder, people, weight, record=RECORD):
     """A, b and the loss by a few lines of NumPy."""
     z = np.array(encoder.asked(record))
-    engine = Engine(people, encoder.schema, "replace", pel.Unit())
+    engine = LocalEngine(people, encoder.schema, "replace", pel.Unit())
     rows = next(iter(engine._rows(encoder.features, len(people))))
     x, f = encoder.scaled(rows.columns), encoder.outputs(rows.predict(encoder.model))
     u = x - z
@@ -217,7 +217,7 @@ def test_control_flow_is_a_function_of_answers_alone(method, encoder, hood, sche
     first = Recorded(door_of(hood, encoder))
     made = explain(method, first, Fraction(1, 10), steps=60, candidates=candidates)
     others = make_people(40, seed=9)
-    elsewhere = people_of(Engine(others, schema, "add-remove", pel.Unit()), encoder)
+    elsewhere = people_of(LocalEngine(others, schema, "add-remove", pel.Unit()), encoder)
     second = Recorded(door_of(elsewhere, encoder), first.given)
     again = explain(method, second, Fraction(1, 10), steps=60, candidates=candidates)
     assert second.asked == first.asked
@@ -256,7 +256,7 @@ def test_a_good_start_saves_most_of_the_price(encoder, hood, people):
 
 def test_one_shot_through_the_door_of_a_release(encoder, schema, people, silent):
     """The same sum can be asked by an explainer: in an ε account too, with noise of another kind."""
-    engine = Engine(people, schema, "replace", pel.Unit())
+    engine = LocalEngine(people, schema, "replace", pel.Unit())
     a, b = plain(encoder, people, Stable())
     for spend in (Spend("rho", RHO), Spend("epsilon", Fraction(1))):
         public = Public(schema, "replace", pel.Unit(), spend, 3000)

@@ -353,9 +353,9 @@ def test_the_optimum_is_that_of_equation_one(model, people, schema, silent):
     with session_of(people, schema).open(pel.LocalLinear(model, questions=1), epsilon=1.0) as local:
         answer = local.explain(person())
         found = local.distance_to_optimum(person(), answer, not_private=True)
-    from pellucid.engine.local import Engine
+    from pellucid.engine import LocalEngine
 
-    (rows,) = Engine(people, schema, "add-remove", pel.Unit())._rows(tuple(schema), 10**6)
+    (rows,) = LocalEngine(people, schema, "add-remove", pel.Unit())._rows(tuple(schema), 10**6)
     x, f = encoder.read(rows)
     u = x - np.array(encoder.asked(person()))
     alpha = Stable().at(np.linalg.norm(u, axis=1))

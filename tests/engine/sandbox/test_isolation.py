@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import importlib
+import importlib.util
 import inspect
 import math
 import os
@@ -21,8 +22,10 @@ import pandas as pd
 import pytest
 
 from pellucid.engine import sandbox as isolation
-from pellucid.engine.sandbox import ASSUMPTIONS, Isolated, Limits, Outcomes
+from pellucid.engine.sandbox import Isolated, Outcomes
 from pellucid.errors import PlanError
+from pellucid.query import functions
+from pellucid.query.functions import ASSUMPTIONS, Limits
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -748,6 +751,24 @@ def test_modules_that_someone_else_sends_by_value_stay_so():
         cloudpickle.unregister_pickle_by_value(module)
 
 
+@posix
+def test_a_module_says_of_itself_that_it_is_sent_whole(tmp_path, monkeypatch):
+    """As files named in a study do, which no other process could import."""
+    (tmp_path / "loaded.py").write_text("def helper():\n    return 5\n\n\ndef function(d):\n    return helper()\n")
+    spec = importlib.util.spec_from_file_location("loaded_here_alone", tmp_path / "loaded.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    with pytest.raises(PlanError, match="No module named 'loaded_here_alone'"):
+        over(module.function)
+    monkeypatch.setattr(functions, "_whole", set(functions._whole))
+    functions.sent_whole(spec.name)
+    assert over(module.function)[0].tolist() == [[5]] * 3
+    # A module that says so and is gone is nobody's problem.
+    functions.sent_whole("gone")
+    assert over(module.function, 1)[0].tolist() == [[5]]
+
+
 # Functions that cannot be sent, trials, and limits.
 
 
@@ -1098,7 +1119,8 @@ def test_a_script_without_a_guard_says_nothing():
         import os, sys, threading, time, warnings
         warnings.simplefilter("always")
         import numpy as np
-        from pellucid.engine.sandbox import Isolated, Limits
+        from pellucid.engine.sandbox import Isolated
+        from pellucid.query.functions import Limits
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
         def add(x):
             print("adding", x)

@@ -16,13 +16,14 @@ from checks import noise
 from sources import Silent
 
 import pellucid as pel
-from pellucid.engine import local as engine_module
-from pellucid.engine.local import Engine
-from pellucid.engine.sandbox import Limits, Outcomes
-from pellucid.explainers.blocks.functions import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes, digest_of
+from pellucid.engine import LocalEngine, trial
+from pellucid.engine import units as engine_units
+from pellucid.engine.sandbox import Outcomes
+from pellucid.explainers.blocks.functions import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes
 from pellucid.query import Blocks, Sum
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box
+from pellucid.query.functions import BlockFunction, Limits, digest_of
 
 # Functions of this file are sent whole: otherwise every worker would import the tests, and with them the package.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -51,7 +52,7 @@ def pay_by_sex(rows):
 def test_without_noise_a_plot_is_the_mean_over_blocks(silent, monkeypatch):
     data, count = table(), 7
     labels = np.random.default_rng(5).permutation(len(data)).astype(np.uint64)
-    monkeypatch.setattr(engine_module, "secret_labels", lambda n: labels[:n])
+    monkeypatch.setattr(engine_units, "secret_labels", lambda n: labels[:n])
     explainer = pel.PrivatePlot(quartiles, x=[0.25, 0.5, 0.75], output=(0, 10), blocks=count, limits=ONE)
     by_rank = np.argsort(labels)
     cut = [data.iloc[by_rank[np.arange(len(data)) * count // len(data) == b]] for b in range(count)]
@@ -350,7 +351,28 @@ class TooMany:
 def test_a_map_of_blocks_is_asked_block_by_block():
     """Only our own function of blocks may see them all at once; and it has to answer once for each."""
     asked = Sum(TooMany(), Box(1, 0, 1), over=Blocks(3), columns=("age", "pay", "sex"))
-    assert Engine(table(30), SCHEMA, "replace", pel.Unit()).totals(asked) == [3 * UNITS]
+    assert LocalEngine(table(30), SCHEMA, "replace", pel.Unit()).totals(asked) == [3 * UNITS]
+
+
+def test_a_function_of_blocks_does_not_run_where_the_records_are():
+    asked = BlockFunction(quartiles, OnGrid((0.25, 0.5, 0.75), False), (5.0,) * 3, ONE)
+    with pytest.raises(AssertionError, match="processes of its own"):
+        asked(table())
+
+
+def test_a_function_is_tried_once_for_all_prices(monkeypatch):
+    """Planning sees the function and does not run it; a search for a price plans dozens of times."""
+    tried = []
+    monkeypatch.setattr(trial, "try_function", lambda *given: tried.append(given))
+    account, explainer = session(table()), pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), limits=ONE)
+    explainer.plan(_public())
+    assert tried == []
+    account.cost_for(explainer, 2.0)
+    account.preview(explainer, epsilon=1.0)
+    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 5), limits=ONE, label="pay"), epsilon=1.0)
+    assert len(tried) == 1 and tried[0][1:3] == (SCHEMA, ("age", "pay", "sex"))
+    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.75], (0, 10), limits=ONE), epsilon=1.0)
+    assert len(tried) == 2, "another answer is wanted of it"
 
 
 def special_or_large(rows, size):
@@ -375,12 +397,12 @@ def test_blocks_under_add_remove_pass_an_audit_that_a_balanced_shuffle_fails():
     found = {}
     for relation in ("replace", "add-remove"):
         totals = ([], [])
-        engines = [Engine(rows, SCHEMA, relation, pel.Unit()) for rows in (data, more)]
+        engines = [LocalEngine(rows, SCHEMA, relation, pel.Unit()) for rows in (data, more)]
         for seed in range(runs):
             # The same labels for whoever is in both tables: each run keeps its law, and sampling does not blur the ratio.
             labels = np.random.default_rng(seed).integers(0, 2**60, count * size + 1).astype(np.uint64)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(engine_module, "secret_labels", lambda n, labels=labels: labels[:n])
+                patch.setattr(engine_units, "secret_labels", lambda n, labels=labels: labels[:n])
                 for engine, kept in zip(engines, totals):
                     kept.append(engine.totals(asked)[0] / UNITS / 2)
         found[relation] = attained(*map(np.array, totals), epsilon=1.0)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pellucid as pel
-from pellucid.engine.local import Engine
-from pellucid.engine.tables import decode, open_table
+from pellucid.engine import LocalEngine
+from pellucid.engine.decode import decode
+from pellucid.engine.tables import open_table
 from pellucid.query import Sum
 from pellucid.query import compiled as fast
 from pellucid.query.bounds import Box
@@ -84,7 +85,7 @@ def test_no_cell_ever_raises_or_leaves_its_domain(cells):
         {"age": cells, "sex": cells},
         pd.DataFrame({"age": pd.Series(cells, dtype=object), "sex": pd.Series(cells, dtype=object)}),
     ):
-        engine = Engine(data, schema, "replace", pel.Unit())
+        engine = LocalEngine(data, schema, "replace", pel.Unit())
         query = Sum(lambda rows: np.stack([rows["age"] / 10, rows["sex"] / 2], axis=1), Box(2, 0, 1), columns=("age", "sex"))
         assert len(engine.totals(query)) == 2
 
@@ -111,11 +112,11 @@ def test_every_source_gives_the_same_totals(tmp_path):
     schema = pel.Schema({"age": AGE, "sex": SEX})
     query = Sum(lambda rows: np.stack([rows["age"] / 10, np.sin(rows["sex"])], axis=1), Box(2, 0, 1), columns=("age", "sex"))
     totals = [
-        Engine(source, schema, "replace", pel.Unit(), batch_rows=size).totals(query)
+        LocalEngine(source, schema, "replace", pel.Unit(), batch_rows=size).totals(query)
         for source in sources[:-1]
         for size in (64, 5000)
     ]
-    totals.append(Engine(sources[-1], schema, "replace", pel.Unit()).totals(query))
+    totals.append(LocalEngine(sources[-1], schema, "replace", pel.Unit()).totals(query))
     assert all(t == totals[0] for t in totals)
 
 
@@ -134,7 +135,7 @@ def test_every_source_gives_the_same_totals(tmp_path):
 )
 def test_unusable_tables_say_the_fix(data, words):
     with pytest.raises(pel.DataError, match=words):
-        Engine(data, pel.Schema({"age": AGE, "sex": SEX}), "replace", pel.Unit())
+        LocalEngine(data, pel.Schema({"age": AGE, "sex": SEX}), "replace", pel.Unit())
 
 
 def test_a_broken_parquet_file_says_so_without_quoting(tmp_path):
@@ -148,7 +149,7 @@ def test_a_broken_parquet_file_says_so_without_quoting(tmp_path):
 def test_a_file_that_breaks_during_the_run_says_nothing(tmp_path):
     path = tmp_path / "people.parquet"
     pq.write_table(pa.table({"age": np.random.default_rng(0).random(50_000)}), path)
-    engine = Engine(path, pel.Schema({"age": AGE}), "replace", pel.Unit())
+    engine = LocalEngine(path, pel.Schema({"age": AGE}), "replace", pel.Unit())
     content = bytearray(path.read_bytes())
     content[4:400] = b"\xff" * 396
     state = path.stat()
@@ -164,9 +165,9 @@ def test_people_keep_at_most_k_rows_and_count_once():
     ids = rng.integers(0, 50, 2000).astype(float)
     ids[::10] = np.nan
     ages = rng.integers(0, 11, 2000)
-    engine = Engine({"age": ages, "id": ids}, pel.Schema({"age": AGE}), "replace", pel.Unit("id", max_rows=3))
+    engine = LocalEngine({"age": ages, "id": ids}, pel.Schema({"age": AGE}), "replace", pel.Unit("id", max_rows=3))
     assert engine.units == 50
-    kept = engine.parts > 0
+    kept = engine.people.parts > 0
     assert kept.sum() == 150 and not kept[np.isnan(ids)].any()
     box = Box(1, 0, 10, count=True)
     total = engine.totals(Sum(lambda rows: rows["age"][:, None], box, columns=("age",)))
@@ -180,7 +181,7 @@ def test_pairs_and_blocks_go_by_person():
     schema = pel.Schema({"v": pel.Number(0, 100)})
     from pellucid.query import Blocks, Pairs
 
-    engine = Engine({"v": ids.astype(float), "id": ids}, schema, "add-remove", pel.Unit("id", max_rows=4))
+    engine = LocalEngine({"v": ids.astype(float), "id": ids}, schema, "add-remove", pel.Unit("id", max_rows=4))
     seen = []
 
     def pair(rows, donors):
@@ -208,26 +209,26 @@ def test_types_never_depend_on_cells():
     ]
     for column in odd:
         data = pa.table({"c": column}) if isinstance(column, pa.ChunkedArray) else {"c": column}
-        engine = Engine(data, schema, "replace", pel.Unit())
+        engine = LocalEngine(data, schema, "replace", pel.Unit())
         assert len(engine.totals(Sum(lambda rows: rows["c"][:, None] / 2, Box(1, 0, 1), columns=("c",)))) == 1
 
 
 def test_columns_that_are_not_declared_are_not_looked_at():
     data = {"age": [1, 2], "photo": [object(), 3], "when": pd.to_datetime(pd.Series(["2020-01-01", None]))}
-    assert Engine(data, pel.Schema({"age": AGE}), "replace", pel.Unit()).units == 2
+    assert LocalEngine(data, pel.Schema({"age": AGE}), "replace", pel.Unit()).units == 2
 
 
 def test_a_table_that_changes_under_an_open_session_is_refused(tmp_path):
     path = tmp_path / "people.parquet"
     pd.DataFrame({"age": [1.0] * 100, "id": range(100)}).to_parquet(path)
-    engine = Engine(path, pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
+    engine = LocalEngine(path, pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
     query = Sum(lambda rows: rows["age"][:, None], Box(1, 0, 10), columns=("age",))
     engine.totals(query)
     pd.DataFrame({"age": [9.0] * 100, "id": [7] * 100}).to_parquet(path)
     with pytest.raises(pel.ReleaseFailed, match="changed"):
         engine.totals(query)
     ages = np.ones(100)
-    engine = Engine({"age": ages, "id": np.arange(100)}, pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
+    engine = LocalEngine({"age": ages, "id": np.arange(100)}, pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
     before = engine.totals(query)
     ages[:] = 9
     assert engine.totals(query) == before, "a table in memory is the session's own copy"
@@ -239,7 +240,7 @@ def test_broken_or_mixed_ids_say_the_fix(tmp_path):
     pd.DataFrame({"age": [1.0], "id": [1]}).to_parquet(folder / "a.parquet")
     pd.DataFrame({"age": [1.0], "id": ["x"]}).to_parquet(folder / "b.parquet")
     with pytest.raises(pel.DataError, match="differ in their columns"):
-        Engine(folder, pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
+        LocalEngine(folder, pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
@@ -253,7 +254,7 @@ def test_bytes_that_are_not_text_are_just_unknown(kind):
     np.testing.assert_array_equal(decode(AGE, column), [3, 7, 7, 7])
     np.testing.assert_array_equal(decode(SEX, column), [1, 1, 0, 2])
     np.testing.assert_array_equal(decode(SEX, column.dictionary_encode() if kind != pa.string_view() else column), [1, 1, 0, 2])
-    engine = Engine(pa.table({"age": [1, 2, 3, 4], "id": column}), pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
+    engine = LocalEngine(pa.table({"age": [1, 2, 3, 4], "id": column}), pel.Schema({"age": AGE}), "replace", pel.Unit("id"))
     assert engine.units == 3
 
 
