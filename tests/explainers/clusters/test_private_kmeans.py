@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -23,9 +24,10 @@ from sources import Scaled, Seeded
 from test_contract import HOSTILE, far_apart, shape_of, with_rows
 
 import pellucid as pel
-from pellucid.explainers.clusters import private_kmeans
 from pellucid.explainers.clusters.centres import Space
-from pellucid.explainers.clusters.private_kmeans import PrivateKMeans, count_weight, evenly_spread, public_records, reseeded
+from pellucid.explainers.clusters.iteration import Iteration, count_weight
+from pellucid.explainers.clusters.private_kmeans import PrivateKMeans
+from pellucid.explainers.clusters.starts import evenly_spread, public_records, reseeded
 from pellucid.public.rows import Rows
 
 BLOBS = np.array([[20.0, 40.0], [70.0, 50.0], [50.0, 20.0]])
@@ -56,7 +58,7 @@ def test_without_noise_it_is_lloyds_algorithm(silent):
     space = PrivateKMeans(3, ["age", "bmi"]).space(PLACE)
     start = evenly_spread(space, public_records(space, 4), 3)
     centres, counts = lloyd((data[["age", "bmi"]].to_numpy() - [0, 10]) / [100, 50], start, 4)
-    found = release(PrivateKMeans(3, ["age", "bmi"], 4, "public", seed=4), data, PLACE)
+    found = release(PrivateKMeans(3, ["age", "bmi"], iterations=4, start="public", seed=4), data, PLACE)
     np.testing.assert_allclose(found.centres, centres * [100, 50] + [0, 10], atol=1e-6)
     np.testing.assert_allclose(found.counts, counts)
 
@@ -71,7 +73,7 @@ def test_without_noise_categories_are_one_hot_coordinates(silent, people, schema
     points = np.c_[numbers, np.equal.outer(people["school"].to_numpy(), np.array(values)) / np.sqrt(2)].astype(float)
     start = evenly_spread(space, public_records(space, 0), 3) / [1, 1, 1, *[np.sqrt(2)] * 4]
     centres, counts = lloyd(points, start, 3)
-    found = release(PrivateKMeans(3, names, 3, "public"), people, schema)
+    found = release(PrivateKMeans(3, names, iterations=3, start="public"), people, schema)
     assert found.coordinates == ("bmi", "lab", "smoker = True", *(f"school = {v}" for v in values))
     inner = centres * [1, 1, 1, *[np.sqrt(2)] * 4]
     np.testing.assert_allclose(found.centres, inner * [50, 5, 1, 1, 1, 1, 1] + [10, 0, 0, 0, 0, 0, 0], atol=1e-6)
@@ -107,19 +109,19 @@ def test_a_grid_finds_what_a_public_start_misses():
 
 def test_the_cells_of_a_grid_are_where_their_middles_are(schema):
     explainer = PrivateKMeans(3, ["bmi", "lab", "sex", "school"], start="grid")
-    grid = explainer.grid(public_for(schema, "replace", "epsilon", 3000))
+    grid = explainer.plan(public_for(schema, "replace", "epsilon", 3000)).details.grid
     numbers, middles = grid.bins[0], grid.middles()
     assert grid.bins == (numbers, numbers, 2, 4) and numbers >= 2 and grid.cells == len(middles) <= 4096
     columns = {"bmi": 10 + 50 * middles[:, 0], "lab": 5 * middles[:, 1], "sex": middles[:, 2], "school": middles[:, 3]}
     np.testing.assert_array_equal(grid(Rows(schema, columns))[0][:, 0], np.arange(grid.cells))
     corner = Rows(schema, {"bmi": np.array([60.0]), "lab": np.array([np.nan]), "sex": np.ones(1), "school": np.full(1, 3.0)})
     assert 0 <= grid(corner)[0][0, 0] < grid.cells
-    finer = explainer.grid(public_for(schema, "replace", "epsilon", 10**7))
+    finer = explainer.plan(public_for(schema, "replace", "epsilon", 10**7)).details.grid
     assert numbers < finer.bins[0] and finer.cells <= 4096
 
 
 def test_a_grid_in_which_nothing_stands_out_leaves_the_public_start(silent):
-    explainer = PrivateKMeans(3, ["age", "bmi"], 1, "grid")
+    explainer = PrivateKMeans(3, ["age", "bmi"], iterations=1, start="grid")
     few = blobs(4)
     found = release(explainer, few, PLACE, budget=pel.Budget(epsilon=0.1))
     space = explainer.space(PLACE)
@@ -140,7 +142,9 @@ def examples(schema):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_neighbours_stay_within_the_claimed_sensitivity(schema, relation):
-    for seed, example in enumerate([*examples(schema), PrivateKMeans(4, ["age"], 1), PrivateKMeans(2, ["sex", "school"], 1)]):
+    for seed, example in enumerate(
+        [*examples(schema), PrivateKMeans(4, ["age"], iterations=1), PrivateKMeans(2, ["sex", "school"], iterations=1)]
+    ):
         people = make_people(40, seed)
         corner = {name: f.hi if isinstance(f, pel.Number) else f.values[-1] for name, f in schema.items()}
         for row in (corner, {name: HOSTILE[name][seed % 5] for name in schema}):
@@ -156,7 +160,8 @@ def test_neighbours_stay_within_the_claimed_sensitivity(schema, relation):
 def test_charges_noise_and_preview(schema, relation, currency):
     for example in examples(schema):
         check_charges(example, make_people(100), schema, relation, currency)
-        cheap, dear = (example.expected(public_for(schema, relation, currency, 3000, amount)) for amount in (1, 4))
+        plans = [example.plan(public_for(schema, relation, currency, 3000, Fraction(amount))) for amount in (1, 4)]
+        cheap, dear = map(example.expected, plans)
         assert len(cheap.labels) == len(cheap.error) and (dear.error < cheap.error).all() and cheap.gap > 0
     check_noise(examples(schema)[0], make_people(100), schema, relation, currency, draws=200)
     with pytest.raises(AssertionError):
@@ -165,10 +170,10 @@ def test_charges_noise_and_preview(schema, relation, currency):
 
 def test_the_last_iteration_gets_twice_the_share():
     public = public_for(PLACE, "replace", "epsilon", 100)
-    stages = PrivateKMeans(3, ["age"], 4, "public").plan(public)
-    assert [str(share) for share in stages.values()] == ["1/5", "1/5", "1/5", "2/5"]
-    stages = PrivateKMeans(3, ["age"], 2, "grid").plan(public)
-    assert {name: str(share) for name, share in stages.items()} == {"grid": "1/3", "iteration 1": "2/9", "iteration 2": "4/9"}
+    shares = PrivateKMeans(3, ["age"], iterations=4, start="public").plan(public).shares
+    assert [str(share) for share in shares.values()] == ["1/5", "1/5", "1/5", "2/5"]
+    shares = PrivateKMeans(3, ["age"], iterations=2, start="grid").plan(public).shares
+    assert {name: str(share) for name, share in shares.items()} == {"grid": "1/3", "iteration 1": "2/9", "iteration 2": "4/9"}
     assert PrivateKMeans(3, ["age"]).iterations == 5 and PrivateKMeans(3, ["age"], start="grid").iterations == 1
 
 
@@ -179,12 +184,11 @@ def test_no_other_weight_of_the_counts_is_better(relation, currency, features):
     """The closed form against a search over the same error, with the sensitivities of the real query."""
     schema = pel.Schema({f"x{j}": pel.Number(0, 1) for j in range(features)})
     public = public_for(schema, relation, currency, 1000)
-    explainer, best = PrivateKMeans(5, list(schema)), count_weight(public, features)
+    space, best = PrivateKMeans(5, list(schema)).space(schema), count_weight(public, features)
+    assert PrivateKMeans(5, list(schema)).plan(public).details.iteration.count_weight == best
 
-    def error(weight, monkeypatch=pytest.MonkeyPatch()):  # noqa: B008
-        with monkeypatch.context() as patch:
-            patch.setattr(private_kmeans, "count_weight", lambda *_: weight)
-            law = public.mechanism(explainer.query(public, explainer.space(schema), np.zeros((5, features)))).law
+    def error(weight):
+        law = public.mechanism(Iteration(space, 5, weight).query(np.zeros((5, features)))).law
         return law.std * (1 / 4 + 1 / (12 * weight**2)) ** 0.5
 
     assert all(error(best) <= error(weight) * (1 + 1e-9) for weight in np.linspace(0.3, 4, 60))
@@ -192,13 +196,13 @@ def test_no_other_weight_of_the_counts_is_better(relation, currency, features):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_error_bars_cover_the_means_of_the_last_iteration(relation):
-    data, explainer = blobs(3000), PrivateKMeans(3, ["age", "bmi", "school"], 2, "public")
+    data, explainer = blobs(3000), PrivateKMeans(3, ["age", "bmi", "school"], iterations=2, start="public")
     inside = []
     for seed in range(24):
         with noise(Seeded(seed)):
             door = record(explainer, data, PLACE, relation, seed=seed)
         _, query = door.asked[-1]
-        exact = np.array(door._engine.totals(query), dtype=float)
+        exact = np.array(door.engine.totals(query), dtype=float)
         with noise(Seeded(seed)):
             found = release(explainer, data, PLACE, relation, pel.Budget(epsilon=2.0))
         # The door and the session draw the same noise, so the exact totals of the one are those of the other.
@@ -211,7 +215,9 @@ def test_error_bars_cover_the_means_of_the_last_iteration(relation):
 
 
 def test_a_cluster_lost_in_the_noise_has_the_whole_range():
-    found = release(PrivateKMeans(40, ["age", "bmi"], 2, "public"), blobs(200), PLACE, budget=pel.Budget(epsilon=0.1))
+    found = release(
+        PrivateKMeans(40, ["age", "bmi"], iterations=2, start="public"), blobs(200), PLACE, budget=pel.Budget(epsilon=0.1)
+    )
     lost = found.counts < found.floor
     lower, upper = found.interval()
     assert lost.any() and (lower[lost] == [0, 10]).all() and (upper[lost] == [100, 60]).all()
@@ -295,7 +301,7 @@ def test_the_clustering_is_the_one_the_centres_say():
 
 
 def test_centres_without_a_guarantee_make_no_private_clustering(silent):
-    found = release(PrivateKMeans(2, ["age"], 1, "public"), blobs(300), PLACE)
+    found = release(PrivateKMeans(2, ["age"], iterations=1, start="public"), blobs(300), PLACE)
     assert found.certificate.status == "not private" and found.clustering.trained_on == "this data"
     with pytest.raises(pel.PlanError, match="no certificate"):
         found.certified(None).clustering  # noqa: B018
@@ -305,7 +311,7 @@ def test_features_named_like_saved_fields():
     schema = pel.Schema({"kind": pel.Number(0, 1), "content": pel.Number(0, 1), "size": pel.Boolean()})
     data = {"kind": [0.1, 0.9] * 50, "content": [0.2, 0.7] * 50, "size": [True, False] * 50}
     for features in (["kind", "content"], ["kind", "size"]):
-        found = release(PrivateKMeans(2, features, 1), data, schema)
+        found = release(PrivateKMeans(2, features, iterations=1), data, schema)
         assert pel.from_json(found.to_json()).to_json() == found.to_json()
         assert pel.from_json(found.to_json()).clustering.ready(schema)
 
@@ -315,7 +321,8 @@ def test_people_with_several_rows_count_once(silent):
     repeated = pd.concat([data.assign(who=np.arange(2000))] * 3)
     unit = pel.Unit("who", max_rows=3)
     once, thrice = (
-        release(PrivateKMeans(3, ["age", "bmi"], 5, "public"), d, PLACE, unit=u) for d, u in ((data, None), (repeated, unit))
+        release(PrivateKMeans(3, ["age", "bmi"], iterations=5, start="public"), d, PLACE, unit=u)
+        for d, u in ((data, None), (repeated, unit))
     )
     np.testing.assert_allclose(once.centres, thrice.centres, atol=1e-4)
     np.testing.assert_allclose(once.counts, thrice.counts, atol=1e-4)
@@ -324,29 +331,44 @@ def test_people_with_several_rows_count_once(silent):
 def test_pictures():
     plt = pytest.importorskip("matplotlib.pyplot")
     for features in (["age"], ["age", "bmi"], list(PLACE)):
-        ax = release(PrivateKMeans(3, features, 2), blobs(1000), PLACE).plot()
+        ax = release(PrivateKMeans(3, features, iterations=2), blobs(1000), PLACE).plot()
         assert ax.get_title(loc="right").startswith("ε")
     plt.close("all")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("k", "features", "settings", "words"),
     [
-        ((1, ["age"]), "from 2 to 100"),
-        ((101, ["age"]), "from 2 to 100"),
-        ((None, ["age"]), "from 2 to 100"),
-        ((2.5, ["age"]), "from 2 to 100"),
-        ((3, ["age"], 0), "iterations"),
-        ((3, ["age"], 5, "public", -1), "seed"),
-        ((3, ["age"], 5, "data"), "start"),
-        ((3, []), "column name"),
-        ((3, ["age", "age"]), "twice"),
-        ((3, [f"x{i}" for i in range(51)]), "at most 50"),
+        (1, ["age"], {}, "from 2 to 100"),
+        (101, ["age"], {}, "from 2 to 100"),
+        (None, ["age"], {}, "from 2 to 100"),
+        (2.5, ["age"], {}, "from 2 to 100"),
+        (3, ["age"], {"iterations": 0}, "iterations"),
+        (3, ["age"], {"seed": -1}, "seed"),
+        (3, ["age"], {"start": "data"}, "start"),
+        (3, [], {}, "column name"),
+        (3, ["age", "age"], {}, "twice"),
+        (3, [f"x{i}" for i in range(51)], {}, "at most 50"),
     ],
 )
-def test_wrong_settings_say_the_fix(arguments, words):
+def test_wrong_settings_say_the_fix(k, features, settings, words):
     with pytest.raises(pel.PlanError, match=words):
-        PrivateKMeans(*arguments)
+        PrivateKMeans(k, features, **settings)
+
+
+def test_settings_by_position_still_work_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="iterations=, start=, seed="):
+        old = PrivateKMeans(3, ["age"], 2, "grid", 7)
+    assert old == PrivateKMeans(3, ["age"], iterations=2, start="grid", seed=7)
+
+
+def test_the_table_has_a_line_for_every_cluster_and_coordinate():
+    found = release(PrivateKMeans(2, ["age", "school"], iterations=1), blobs(1000), PLACE)
+    table, (lower, upper) = found.to_frame(), found.interval()
+    assert list(table.columns) == ["feature", "value", "lower", "upper", "cluster", "count"] and len(table) == 8
+    second = table[(table["feature"] == "school = low") & (table["cluster"] == 1)].iloc[0]
+    assert (second["value"], second["lower"], second["upper"]) == (found.centres[1, 2], lower[1, 2], upper[1, 2])
+    assert second["count"] == found.counts[1]
 
 
 def test_what_the_schema_does_not_allow_is_refused_before_paying():
@@ -365,5 +387,5 @@ def test_what_the_schema_does_not_allow_is_refused_before_paying():
 def test_a_preview_says_when_clusters_drown():
     session = pel.Session(blobs(300), PLACE, budget=pel.Budget(epsilon=1.0))
     assert "smaller than the noise" in str(session.preview(PrivateKMeans(20, ["age", "bmi"]), epsilon=0.1))
-    assert not session.preview(PrivateKMeans(2, ["age"], 1), epsilon=1.0).notes
-    assert 0 < session.cost_for(PrivateKMeans(3, ["age", "bmi"], 2), error=10.0) < 100
+    assert not session.preview(PrivateKMeans(2, ["age"], iterations=1), epsilon=1.0).notes
+    assert 0 < session.cost_for(PrivateKMeans(3, ["age", "bmi"], iterations=2), error=10.0) < 100

@@ -182,6 +182,26 @@ def test_saved_and_loaded_without_a_canary(tmp_path):
     assert "77.123456789" not in made.to_json() and b"77.123456789" not in pickle.dumps(made)
 
 
+def test_the_table_has_a_line_for_every_value():
+    made = release(pel.ClusterHistograms(groups(), attributes=["lab", "town"], bins=2))
+    table, own = made.to_frame(), made.histograms[1]["town"]
+    assert list(table.columns)[:6] == ["feature", "x", "value", "lower", "upper", "cluster"]
+    assert list(table.columns)[6:] == ["rest", "share inside", "share elsewhere"]
+    lines = table[(table["cluster"] == 1) & (table["feature"] == "town")]
+    assert list(lines["x"]) == list(own.x)
+    np.testing.assert_array_equal(lines[["value", "lower", "upper", "rest"]].T, [own.inside, *own.interval(), own.rest])
+
+
+def test_settings_by_position_still_work_with_a_warning():
+    made, halves = groups(), {"interest": 0.5, "sufficiency": 0.5}
+    with pytest.warns(DeprecationWarning, match="weights=, attributes=, method="):
+        old = pel.ClusterHistograms(made, 2, halves, ["age", "town"], "two-stage", 4, 5, None)
+    new = pel.ClusterHistograms(
+        made, 2, weights=halves, attributes=["age", "town"], method="two-stage", candidates=4, bins=5, split=None
+    )
+    assert old == new and old.describe() == new.describe()
+
+
 def test_pictures():
     made = release(pel.ClusterHistograms(groups(), bins=4))
     axes = made.plot()
