@@ -13,7 +13,7 @@ import numpy as np
 from shapley_pairs import CLASSIFIED, KINDS, REGRESSED, SIZES, Pair, pair, vectors
 
 import pellucid as pel
-from pellucid.explainers.shapley.choose import Chosen
+from pellucid.explainers.shapley.estimator import Chosen
 from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import Choosing, NoiseLaw, Spend, calibrate_choice, choose, exact
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-for folder in ("", "before", "contract", "local", "sensitivity", "shapley"):
+for folder in ("", "before", "contract", "local", "sensitivity", "explainers/shapley"):
     sys.path.insert(0, str(Path(__file__).parent / folder))
 
 from people import make_people, risk  # noqa: E402

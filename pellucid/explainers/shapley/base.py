@@ -21,10 +21,10 @@ from ...query.scores import QuantileScore
 from ...release.answer import Answer
 from ...release.plan import Public
 from ..common.base import OfModel, keep_whole_number
-from .against import Background, estimator_against
+from .background import Background, estimator_against
 from .bound import ShapleyVectors
 from .certainty import NoisyCount, picks_gap, values_gap
-from .choose import NARROWEST, Chosen, Method, estimator_for
+from .estimator import NARROWEST, Chosen, Method, estimator_for
 from .results import ShapleyValues
 from .scores import ShapleyScore
 

@@ -24,7 +24,7 @@ from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import example_record, keep_whole_number
 from .base import CAPS, REFERENCES, AboutPeople
-from .choose import Chosen
+from .estimator import Chosen
 from .results import ShapleyCurve
 
 

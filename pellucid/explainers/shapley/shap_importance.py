@@ -24,7 +24,7 @@ from ...sensitivity import Flow
 from ..common.base import example_record
 from .base import CAPS, REFERENCES, AboutPeople
 from .bound import ShapleyVectors
-from .choose import Chosen
+from .estimator import Chosen
 from .radii import Radii, whole_radii
 from .results import ShapleyImportance
 

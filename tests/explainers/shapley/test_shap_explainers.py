@@ -17,11 +17,11 @@ from sources import Seeded, Silent
 
 import pellucid as pel
 from pellucid.engine.local import Engine
-from pellucid.explainers.shapley.against import Background, estimator_against
+from pellucid.explainers.shapley.background import Background, estimator_against
 from pellucid.explainers.shapley.base import CAPS
 from pellucid.explainers.shapley.bound import ShapleyVectors
 from pellucid.explainers.shapley.certainty import picks_gap, picks_right, values_gap, values_right
-from pellucid.explainers.shapley.choose import estimator_for
+from pellucid.explainers.shapley.estimator import estimator_for
 from pellucid.explainers.shapley.radii import shapley_radii, whole_radii
 from pellucid.explainers.shapley.results import ShapleyCurve, ShapleyValues
 from pellucid.explainers.shapley.scores import ShapleyScore

@@ -17,8 +17,8 @@ from ...public.schema import Category, Feature, Schema
 from ...sensitivity.encoding import MAX_LEVELS
 from .bound import ShapleyVectors
 from .coalitions import MOST_ENUMERATED, Enumerated, Mixtures, Permuted, RecordAsked, Regressed
-from .exact import LinearTerms, TreeWalks, used_features
-from .fitted import NotAdditive, fitted, never_clipped
+from .fitted_models import NotAdditive, fitted, never_clipped
+from .model_specific import LinearTerms, TreeWalks, used_features
 from .radii import Radii, whole_radii
 
 Method = Literal["linear", "trees", "enumeration", "permutations", "kernel"]
@@ -128,7 +128,7 @@ def estimator_for(
     or has few features; otherwise public permutations. `certified` is an output range known to hold, for example
     from `pel.sensitivity.output_range`, which then need not be found again. `permutations`, `samples` and `seed` are public.
 
-    >>> from pellucid.schema import Number
+    >>> from pellucid.public.schema import Number
     >>> model = Model(lambda d: (d["dose"] + d["age"]) / 2, output=(0, 1), features=["dose", "age"], trained_on="other data")
     >>> chosen = estimator_for(model, Schema({"dose": Number(0, 1), "age": Number(0, 1)}), {"dose": 1, "age": 0.5})
     >>> chosen.method, chosen.why
