@@ -32,21 +32,26 @@ CHEAP = 10
 
 @dataclass(frozen=True)
 class Chosen:
-    """An estimator, and why it was taken. Called with rows, it gives one Shapley vector per record over `features`.
-
-    `prediction` decides the centre of the vectors: the prediction for the record asked about. `ranges` are the values each
-    coordinate can take, where they are known (linear models).
-    """
+    """An estimator, and why it was taken. Called with rows, it gives one Shapley vector per record over `features`."""
 
     method: Method
+    """Which kind it is."""
     estimator: Callable[[Rows], np.ndarray]
+    """What computes the vectors."""
     features: tuple[str, ...]
+    """The features with a part in the model's answers, or all where nobody can tell."""
     unused: tuple[str, ...]
+    """The others: their values are exactly 0."""
     exact: bool
+    """Whether the vectors are exact, or estimates."""
     why: str
+    """How vectors are computed, in words."""
     output: tuple[float, float]
+    """The declared range of the model."""
     prediction: float
+    """That for the record asked about: it decides the centre of the vectors."""
     ranges: tuple[tuple[float, float], ...] = ()
+    """The values each coordinate can take, where they are known (linear models)."""
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return self.estimator(rows)
