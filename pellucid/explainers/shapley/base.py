@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import Choosing
 from ...public.frozen import settle
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
@@ -27,7 +26,7 @@ from .background import Background, estimator_against
 from .bound import ShapleyVectors
 from .certainty import picks_gap, values_gap
 from .estimator import NARROWEST, Chosen, Method, estimator_for
-from .queries import counted, picks, picks_rate, values_law
+from .queries import choosing, counted, picks, picks_rate, values_law
 from .results import ShapValuesResult
 
 REFERENCES = (
@@ -37,7 +36,6 @@ REFERENCES = (
 )
 FINE = 0.02
 """The gap, as a part of the output range, that previews speak about: what usually separates the leading features."""
-
 
 WIDEST = 1e300
 
@@ -92,12 +90,14 @@ class WithShapley(OfModel):
 
     def chosen(self, schema: Schema) -> Chosen:
         """The estimator, by public facts."""
-        kept = _estimators.get(id(self))
-        if kept is None:
+        known = _estimators.get(id(self))
+        if known is not None and known[0] is schema:
+            return known[1]
+        chosen = self._choose(schema)
+        if known is None:
             weakref.finalize(self, _estimators.pop, id(self), None)
-        if kept is None or kept[0] is not schema:
-            kept = _estimators[id(self)] = (schema, self._choose(schema))
-        return kept[1]
+        _estimators[id(self)] = (schema, chosen)
+        return chosen
 
     def _choose(self, schema: Schema) -> Chosen:
         raise NotImplementedError
@@ -204,8 +204,7 @@ class AboutRecord(WithShapley):
         """
         d, width = len(chosen.features), self.model.range
         one = public.stage("first place", picks(chosen, public, 1, True))
-        assert isinstance(one.how, Choosing)
-        first = picks_gap(d, 1, one.how.flip) / picks_rate(one, public) if d > 1 else 0.0
+        first = picks_gap(d, 1, choosing(one).flip) / picks_rate(one, public) if d > 1 else 0.0
         law = values_law(values, public)
         whole = values_gap(law, d, d, False, counted=counted(values, chosen)) if d > 1 else law.half_width(0.95)
         said = [

@@ -53,10 +53,15 @@ def picks(chosen: Chosen, public: Public, k: int, absolute: bool) -> Choice:
     return Choice(Sum(chosen, bound, columns=chosen.columns), score, min(k, max(1, len(chosen.features) - 1)))
 
 
+def choosing(picking: Stage) -> Choosing:
+    """How picks are made."""
+    assert isinstance(picking.how, Choosing)
+    return picking.how
+
+
 def picks_rate(picking: Stage, public: Public) -> float:
     """The exponent of a pick per unit of a mean Shapley value."""
-    assert isinstance(picking.how, Choosing)
-    return float(picking.how.rate) * public.rows_or_default / _vectors(picking).unit
+    return float(choosing(picking).rate) * public.rows_or_default / _vectors(picking).unit
 
 
 def _vectors(stage: Stage) -> ShapleyVectors:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...mechanisms import NoiseLaw
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
@@ -61,6 +60,7 @@ class Capped:
     """What is settled about sizes with a capped length."""
 
     chosen: Chosen
+    """The estimator."""
     norm: Norm
     """Which length of a person's vector is capped."""
     top: float
@@ -102,7 +102,7 @@ class ShapImportance(AboutPeople):
         if self.cap is not None:
             return Plan(public, (widest,), details=settled)
         # Shortened vectors bias a mean by about as many caps as there are of them: no more than noise does.
-        cap = self.cap_stage(public, Length(chosen, norm), top, _law(widest).std / top)
+        cap = self.cap_stage(public, Length(chosen, norm), top, _std(widest) / top)
         return Plan(public, (cap, Stage("sizes", self._rest)), details=settled)
 
     def _norm(self, public: Public, chosen: Chosen) -> Norm:
@@ -112,7 +112,7 @@ class ShapImportance(AboutPeople):
 
         def usual(norm: Norm) -> float:
             queries = self._queries(public, chosen, norm, 0.1 * self.model.range * USUAL[norm])
-            return _law(self._least_noisy(public, queries)).std
+            return _std(self._least_noisy(public, queries))
 
         norms: list[Norm] = ["L∞", "L1", "L2"]
         return min(norms, key=usual)
@@ -137,14 +137,16 @@ class ShapImportance(AboutPeople):
         return [Sum(Sizes(chosen), bound, columns=chosen.columns) for bound in bounds]
 
     def _least_noisy(self, public: Public, queries: list[Sum]) -> Stage:
-        return min((public.stage("sizes", query, self._rest) for query in queries), key=lambda sizes: _law(sizes).std)
+        return min((public.stage("sizes", query, self._rest) for query in queries), key=_std)
 
     def run(self, ask: Ask) -> Explanation:
         public, settled, cap = ask.public, ask.plan.details, ask.plan.details.top
         if self.cap is None:
             cap *= float(CAPS[ask.choose("cap")[0]])
             queries = self._queries(public, settled.chosen, settled.norm, cap)
-            answer = ask.total("sizes", queries[0] if len(queries) == 1 else self._least_noisy(public, queries).query)
+            query = queries[0] if len(queries) == 1 else self._least_noisy(public, queries).query
+            assert isinstance(query, Sum)
+            answer = ask.total("sizes", query)
         else:
             answer = ask.total("sizes")
         bound, d = answer.bound, len(settled.chosen.features)
@@ -188,7 +190,7 @@ class ShapImportance(AboutPeople):
     def expected(self, plan: Plan) -> Expected:
         public, settled = plan.public, plan.details
         chosen, norm, cap = settled.chosen, settled.norm, settled.top
-        law = _law(settled.widest).times(1 / public.planning_rows)
+        law = settled.widest.noise.times(_radius(settled.widest.query.bound) / public.planning_rows)
         notes = [chosen.why]
         if self.cap is None:
             notes.append(
@@ -213,12 +215,13 @@ class ShapImportance(AboutPeople):
         ]
 
 
-def _radius(bound: Box | ShapleyVectors) -> float:
+def _radius(bound: Any) -> float:
     """What one in `Answer.numbers` is worth, in the user's units."""
+    assert isinstance(bound, Box | ShapleyVectors)
     return bound.unit * bound.one
 
 
-def _law(sizes: Stage) -> NoiseLaw:
+def _std(sizes: Stage) -> float:
     """The noise of a sum of sizes, in the user's units."""
-    assert isinstance(sizes.query, Sum) and isinstance(sizes.query.bound, Box | ShapleyVectors)
-    return sizes.noise.times(_radius(sizes.query.bound))
+    assert isinstance(sizes.query, Sum)
+    return sizes.noise.std * _radius(sizes.query.bound)

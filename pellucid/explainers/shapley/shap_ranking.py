@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import Choosing, exact
+from ...mechanisms import exact
 from ...public.model import Model
 from ...public.schema import Schema
 from ...release.door import Ask
@@ -22,7 +22,7 @@ from ..common.base import example_record, keep_whole_number, once_positional
 from .base import REFERENCES, AboutRecord
 from .certainty import picks_gap, values_gap
 from .estimator import Chosen
-from .queries import counted, picks, picks_rate, values_law, values_sum
+from .queries import choosing, counted, picks, picks_rate, values_law, values_sum
 from .results import ShapRankingResult, ShapValuesResult
 
 How = Literal["picks", "values"]
@@ -34,6 +34,7 @@ class Settled:
     """What is settled about a ranking before it is asked for."""
 
     chosen: Chosen
+    """The estimator."""
     places: int
     """To be decided: by size the features without a part in the model follow behind, signed they take part."""
     way: How
@@ -148,14 +149,11 @@ class ShapRanking(AboutRecord):
             some = values_sum(chosen, public, range(min(self.k, d)))
             few = values_law(public.stage("magnitudes", some, 1 - self._picks_share), public)
             errors = few.half_width(0.95), law.half_width(0.95)
-        return {"picks": (self._picks_gap(asked["picks"], d, places, public), errors[0]), "values": (sure, errors[1])}
+        lead = picks_gap(d, min(places, d), choosing(asked["picks"]).flip) / picks_rate(asked["picks"], public) if d > 1 else 0.0
+        return {"picks": (lead, errors[0]), "values": (sure, errors[1])}
 
     @staticmethod
-    def _picks_gap(picking: Stage, d: int, places: int, public: Public) -> float:
-        assert isinstance(picking.how, Choosing)
-        return picks_gap(d, min(places, d), picking.how.flip) / picks_rate(picking, public) if d > 1 else 0.0
-
-    def _guessed(self, way: How, public: Public) -> tuple[str, ...]:
+    def _guessed(way: How, public: Public) -> tuple[str, ...]:
         """What is said about the order rests on a guess, where the number of records is secret."""
         if way == "values" or public.rows is not None or public.expected_rows is None:
             return ()
@@ -181,7 +179,7 @@ class ShapRanking(AboutRecord):
 
     def _result(self, plan: Plan, picked: list[str], values: ShapValuesResult | None) -> ShapRankingResult:
         public, settled, ranking = plan.public, plan.details, plan["ranking"]
-        by_picks = isinstance(ranking.how, Choosing)
+        by_picks = settled.way == "picks"
         return ShapRankingResult(
             picked=tuple(picked[: self.k]),
             by=self.by,
@@ -190,7 +188,7 @@ class ShapRanking(AboutRecord):
             candidates=len(settled.chosen.features),
             picks=settled.places,
             # Under pure ε picks are made by permute-and-flip; so it is said beside sorted values too, which make none.
-            flip=ranking.how.flip if by_picks else public.spend.currency == "epsilon",
+            flip=choosing(ranking).flip if by_picks else public.spend.currency == "epsilon",
             record_rate=picks_rate(ranking, public) / public.rows_or_default if by_picks else 0.0,
             records=public.expected_rows if public.rows is None else public.planning_rows,
             guessed=public.rows is None and public.expected_rows is not None,
@@ -216,15 +214,16 @@ class ShapRanking(AboutRecord):
         asked = {each: settled.asked.get(each) or self._asked(each, chosen, places, public) for each in WAYS}
         gaps = settled.gaps or self._gaps(asked, chosen, places, public)
         gap, error = gaps[way]
-        d, other = len(chosen.features), WAYS[way == "picks"]
+        d = len(chosen.features)
+        other: How = "values" if way == "picks" else "picks"
         said = {"picks": "private picks, one after the other", "values": "all noisy values, sorted"}
         notes = [f"the ranking will be found by {said[way]}: {places} places are all right with 95 % from a lead of {gap:.3g}"]
         if d > 1 and (self._absolute or not chosen.unused):
             notes[0] += f" ({gaps[other][0]:.3g} by {said[other]})"
         if way == "picks" and not self.magnitudes:
-            rate, choosing = picks_rate(asked["picks"], public), asked["picks"].how
+            rate, name = picks_rate(asked["picks"], public), choosing(asked["picks"]).name
             notes.append(
-                f"first place is wrong with probability at most {d - 1}·exp(−{rate:.4g}·lead), by {choosing.name}; "
+                f"first place is wrong with probability at most {d - 1}·exp(−{rate:.4g}·lead), by {name}; "
                 "errors are leads, in units of the output"
             )
             error = gap if d > 1 else self.model.range / rate
