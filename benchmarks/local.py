@@ -21,15 +21,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pellucid.explainers.local.individual import IndividualMoments, Question
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import pellucid as pel
 from pellucid.baselines import local as published
 from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.encoder import LocalRows, best_label_weight, read_moments
-from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
-from pellucid.explainers.local.individual import IndividualMoments, Question
 from pellucid.explainers.local.methods import explain, non_interactive, one_shot, smallest_in_ball
+from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.public.schema import Relation

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 from local import DELTA, Arrays, Exact, _acs_tables, question
+from pellucid.explainers.local.individual import IndividualMoments, Question
 
 from pellucid.baselines import local as published
 from pellucid.explainers.local.encoder import best_label_weight
-from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
-from pellucid.explainers.local.individual import IndividualMoments, Question
-from pellucid.explainers.local.methods import NoisyMoments, NoisyGradient, explain, non_interactive, one_shot
 from pellucid.explainers.local.history import Answered, History, paper_distance
+from pellucid.explainers.local.methods import NoisyGradient, NoisyMoments, explain, non_interactive, one_shot
+from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
 from pellucid.explainers.local.stream import FITTED, STARTS
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, epsilon_of_rho, rho_of_epsilon_delta

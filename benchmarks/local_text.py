@@ -37,14 +37,14 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from pellucid.explainers.local.encoder import best_label_weight, moments_of, read_moments, gradient_of
+from pellucid.explainers.local.encoder import best_label_weight, gradient_of, moments_of, read_moments
+from pellucid.explainers.local.methods import NoisyGradient, NoisyMoments, descent, one_shot, smallest_in_ball
 from pellucid.explainers.local.oracles import MomentsOracle, PassOracle, moments_mechanism
-from pellucid.explainers.local.methods import NoisyMoments, NoisyGradient, descent, one_shot, smallest_in_ball
 from pellucid.explainers.local.weights import FallingWeight, Gaussian, Stable, falling_supremum
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.public.schema import Relation
-from pellucid.query.bounds import Ball
 from pellucid.query import Sum
+from pellucid.query.bounds import Ball
 
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0, 10.0)

@@ -18,8 +18,8 @@ from ...public.model import Model
 from ...public.records import asked_record, plain
 from ...public.rows import Rows
 from ...public.schema import Schema
-from .choose import CHEAP, Chosen, Method, estimator_for
 from .coalitions import MOST_ENUMERATED, Permuted
+from .estimator import CHEAP, Chosen, Method, estimator_for
 
 MOST_BACKGROUND = 1000
 AFFORDABLE = 1 << 13

@@ -17,13 +17,13 @@ from sources import Seeded, Silent
 
 import pellucid as pel
 from pellucid.engine import LocalEngine
-from pellucid.explainers.shapley.against import Background, estimator_against
+from pellucid.explainers.shapley.background import Background, estimator_against
 from pellucid.explainers.shapley.base import CAPS
 from pellucid.explainers.shapley.bound import ShapleyVectors
 from pellucid.explainers.shapley.certainty import picks_gap, picks_right, values_gap, values_right
-from pellucid.explainers.shapley.choose import estimator_for
+from pellucid.explainers.shapley.estimator import estimator_for
 from pellucid.explainers.shapley.radii import shapley_radii, whole_radii
-from pellucid.explainers.shapley.results import ShapleyCurve, ShapleyValues
+from pellucid.explainers.shapley.results import ShapDependenceResult, ShapValuesResult
 from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.explainers.shapley.shap_dependence import ShapDependence
 from pellucid.explainers.shapley.shap_importance import ShapImportance
@@ -95,9 +95,9 @@ def draws(explainer, data, count, relation="replace", currency="epsilon", amount
     """Many independent releases of one request, with reproducible noise."""
     engine = LocalEngine(data, schema, relation, pel.Unit())
     public = public_for(schema, relation, currency, engine.units, amount)
-    remembering, stages = Remembering(engine), explainer.plan(public)
+    remembering, plan = Remembering(engine), explainer.plan(public)
     with noise(Seeded(seed)):
-        return [explainer.run(Ask(remembering, public, stages)) for _ in range(count)]
+        return [explainer.run(Ask(remembering.totals, plan)) for _ in range(count)]
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -363,7 +363,7 @@ def test_tiers_by_size_are_right_all_at_once():
     names, wrong, cut = tuple("abcde"), 0, 0
     for law in (NoiseLaw("k-norm", 0.004, 5), NoiseLaw("laplace", 0.02, 5)):
         for draw in law.draws(150, seed=3):
-            found = ShapleyValues(
+            found = ShapValuesResult(
                 features=names, values=truth + draw, used=(True,) * 5, law=law, radius=1.0, centre=0.1, count=1.0,
                 noisy_count=False,
             )  # fmt: skip
@@ -448,12 +448,13 @@ def test_the_better_way_is_taken_and_said():
         ways = {}
         for k in (1, 2, 20):
             explainer = ShapRanking(model, {}, k=k, permutations=2)
-            public = [public_for(wide, "replace", currency, rows, Fraction(amount)) for rows, amount in ((100, 1), (9000, 3))]
-            assert len({explainer.way(p) for p in public}) == 1
-            ways[k] = explainer.way(public[0])
-            gaps = explainer.gaps(public[0])
+            sizes = ((100, 1), (9000, 3))
+            plans = [explainer.plan(public_for(wide, "replace", currency, rows, Fraction(amount))) for rows, amount in sizes]
+            assert len({plan.details.way for plan in plans}) == 1
+            ways[k], gaps = plans[0].details.way, plans[0].details.gaps
             assert gaps[ways[k]][0] == min(g for g, _ in gaps.values())
-            assert ("picks" in explainer.expected(public[0]).notes[0]) and explainer.expected(public[0]).gap == gaps[ways[k]][0]
+            expected = explainer.expected(plans[0])
+            assert "picks" in expected.notes[0] and expected.gap == gaps[ways[k]][0]
         assert ways[1] == "picks" and ways[20] == "values"
 
 
@@ -462,9 +463,10 @@ def test_drawings_show_what_is_charged(how):
     explainer = ShapRanking(MODEL, RECORD, k=3, magnitudes=True, how=how)
     for relation in RELATIONS:
         for currency in ("epsilon", "rho"):
-            charged = tuple(explainer.plan(public_for(SCHEMA, relation, currency, 100)))
-            drawn = explainer.flow()
-            assert drawn.enables(charged) and not drawn.warnings(relation)
+            plan = explainer.plan(public_for(SCHEMA, relation, currency, 100))
+            drawn = explainer.flow(plan)
+            assert drawn.enables(tuple(plan.shares)) and not drawn.warnings(relation)
+            assert set(drawn.stages) == {*plan.shares, "explanation"}
 
 
 def test_previews_say_what_is_needed():
@@ -510,9 +512,9 @@ def test_the_cap_suits_the_number_of_features():
     model = pel.Model(lambda d: d["x0"], output=(0, 1), features=list(wide), trained_on="other data")
     public = Background.of([dict.fromkeys(wide, 0.5)])
     few, many = ShapImportance(MODEL, public_background=table(1)), ShapImportance(model, public_background=public)
-    assert few.norm(public_for(SCHEMA, "replace", "epsilon", 100)) == "L∞"
-    assert many.norm(public_for(wide, "replace", "epsilon", 100)) == "L1"
-    assert many.norm(public_for(wide, "replace", "rho", 100)) == "L2"
+    assert few.plan(public_for(SCHEMA, "replace", "epsilon", 100)).details.norm == "L∞"
+    assert many.plan(public_for(wide, "replace", "epsilon", 100)).details.norm == "L1"
+    assert many.plan(public_for(wide, "replace", "rho", 100)).details.norm == "L2"
     people = {name: np.random.default_rng(i).random(50) for i, name in enumerate(wide)}
     found = session(people, schema=wide, epsilon=50.0).release(many, share=1)
     assert found.norm == "L1" and found.ranking[0] == "x0" and len(found.values) == 60
@@ -579,9 +581,8 @@ def test_a_model_outside_its_range_is_clipped_and_stays_certified():
     found = session(data).release(ShapValues(loud, RECORD), epsilon=1.0)
     assert found.certificate.status == "proved" and found.certificate.charges[0]["enforced"]
     explainer = ShapValues(loud, RECORD)
-    public = public_for(SCHEMA, "replace", "epsilon", 60)
-    bound = explainer.values_query(public).bound
-    most = sensitivity(explainer.values_query(public), "replace")
+    query = explainer.plan(public_for(SCHEMA, "replace", "epsilon", 60))["values"].query
+    bound, most = query.bound, sensitivity(query, "replace")
     inside = bound.integers(1000 * np.random.default_rng(0).standard_normal((500, 4)))
     change = np.abs(inside[1:] - inside[:-1])
     assert change.max() <= most.linf and change.sum(axis=1).max() <= most.l1
@@ -868,7 +869,7 @@ def counted(truth, centre, law, n, count):
     for drawn in law.draws(count, seed=12):
         about = max(n + drawn[-1], 0.5)
         mean = centre + ((truth - centre) * n + drawn[:d]) / about if about >= 1 else centre + 0 * truth
-        yield ShapleyValues(
+        yield ShapValuesResult(
             features=names, values=mean, used=(True,) * d, law=law.times(1 / max(about, 1)), radius=1.0,
             centre=float(np.abs(centre).max()), count=about, noisy_count=True,
         )  # fmt: skip
@@ -892,7 +893,7 @@ def test_tiers_by_size_hold_for_many_close_pairs(noisy):
         made = list(counted(truth, np.full(20, 0.025), law, 1000, 300))
     else:
         made = [
-            ShapleyValues(
+            ShapValuesResult(
                 features=tuple(f"x{i}" for i in range(20)), values=truth + drawn, used=(True,) * 20, law=law, radius=1.0,
                 centre=0.025, count=1.0, noisy_count=False,
             )
@@ -913,7 +914,7 @@ def test_curves_cover_where_few_people_are(kind, total, count):
             drawn = (rng.laplace if kind == "laplace" else rng.normal)(size=(1500, 2))
             counts = people + drawn[:, 1] * count
             y = np.clip(np.where(counts >= 1, (people * mean + drawn[:, 0] * total) / np.maximum(counts, 1), 0), -1, 1)
-            curve = ShapleyCurve(
+            curve = ShapDependenceResult(
                 feature="a", x=tuple(range(1500)), y=y, counts=counts, sum_law=NoiseLaw(kind, total, 8),
                 count_law=NoiseLaw(kind, count, 8), cap=1.0, categorical=False,
             )  # fmt: skip

@@ -17,8 +17,8 @@ from ...public.schema import Category, Feature, Schema
 from ...sensitivity.encoding import MAX_LEVELS
 from .bound import ShapleyVectors
 from .coalitions import MOST_ENUMERATED, Enumerated, Mixtures, Permuted, RecordAsked, Regressed
-from .exact import LinearTerms, TreeWalks, used_features
-from .fitted import NotAdditive, fitted, never_clipped
+from .fitted_models import NotAdditive, fitted, never_clipped
+from .model_specific import LinearTerms, TreeWalks, used_features
 from .radii import Radii, whole_radii
 
 Method = Literal["linear", "trees", "enumeration", "permutations", "kernel"]
@@ -32,21 +32,26 @@ CHEAP = 10
 
 @dataclass(frozen=True)
 class Chosen:
-    """An estimator, and why it was taken. Called with rows, it gives one Shapley vector per record over `features`.
-
-    `prediction` decides the centre of the vectors: the prediction for the record asked about. `ranges` are the values each
-    coordinate can take, where they are known (linear models).
-    """
+    """An estimator, and why it was taken. Called with rows, it gives one Shapley vector per record over `features`."""
 
     method: Method
+    """Which kind it is."""
     estimator: Callable[[Rows], np.ndarray]
+    """What computes the vectors."""
     features: tuple[str, ...]
+    """The features with a part in the model's answers, or all where nobody can tell."""
     unused: tuple[str, ...]
+    """The others: their values are exactly 0."""
     exact: bool
+    """Whether the vectors are exact, or estimates."""
     why: str
+    """How vectors are computed, in words."""
     output: tuple[float, float]
+    """The declared range of the model."""
     prediction: float
+    """That for the record asked about: it decides the centre of the vectors."""
     ranges: tuple[tuple[float, float], ...] = ()
+    """The values each coordinate can take, where they are known (linear models)."""
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return self.estimator(rows)
@@ -128,7 +133,7 @@ def estimator_for(
     or has few features; otherwise public permutations. `certified` is an output range known to hold, for example
     from `pel.sensitivity.output_range`, which then need not be found again. `permutations`, `samples` and `seed` are public.
 
-    >>> from pellucid.schema import Number
+    >>> from pellucid.public.schema import Number
     >>> model = Model(lambda d: (d["dose"] + d["age"]) / 2, output=(0, 1), features=["dose", "age"], trained_on="other data")
     >>> chosen = estimator_for(model, Schema({"dose": Number(0, 1), "age": Number(0, 1)}), {"dose": 1, "age": 0.5})
     >>> chosen.method, chosen.why

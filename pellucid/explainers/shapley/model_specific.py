@@ -10,7 +10,7 @@ from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
 from .coalitions import RecordAsked, positions
-from .fitted import Fitted, fitted
+from .fitted_models import Fitted, fitted
 from .trees import vectors
 
 
