@@ -4,8 +4,8 @@
         def make(self, frame, schema, relation="replace", unit=pel.Unit()):
             return MyEngine(...)
 
-The oracle beside it decodes every cell by itself and adds up what the bound says of one row, pair or block at a time. It reads the
-secret labels that the engine drew, so it knows which rows must stay, who must be paired with whom and which block is whose.
+The oracle beside it decodes every cell by itself and adds up what the bound says of one row, pair or block at a time. It sees the
+secret labels that the engine drew, so it can tell which rows must stay, who must be paired with whom and which block is whose.
 """
 
 import math
