@@ -290,8 +290,7 @@ def test_sensitivity_errors_are_one_line(arguments, said, monkeypatch, capsys):
 
 
 def test_bars_command(tmp_path, monkeypatch, capsys):
-    from pellucid.sensitivity import bars
-
+    bars = cli._benchmark("network_bars")
     real = bars.bars_study
     monkeypatch.setattr(bars, "bars_study", lambda output, seed: real(output, seed=seed, steps=(30,), each=40, progress=False))
     code, out, _ = run(monkeypatch, capsys, "bars", "--output", tmp_path / "bars", "--seed", 3)

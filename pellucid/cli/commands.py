@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -162,10 +163,20 @@ def bars(
     seed: Annotated[int, typer.Option(help="Seed of the made-up images and of the training.")] = 7,
 ) -> None:
     """Partial sensitivity of a small network's pixels under SGD and DP-SGD, on made-up images, with controls."""
-    from ..sensitivity.bars import bars_study
-
-    typer.echo(bars_study(output, seed=seed).text)
+    typer.echo(_benchmark("network_bars").bars_study(output, seed=seed).text)
     typer.echo(f"written to {output}")
+
+
+def _benchmark(name: str) -> Any:
+    """A study that is part of the sources and not of the installed package."""
+    folder = Path(__file__).resolve().parents[2] / "benchmarks"
+    if not (folder / name).is_dir():
+        raise PellucidError(
+            "this study is not installed with the package: get Pellucid's sources, run `pip install -e '.[plots]'` in them, "
+            "and call the command again."
+        )
+    sys.path.append(str(folder))
+    return importlib.import_module(name)
 
 
 def _named(given: str, option: str, example: str) -> tuple[str, str]:
