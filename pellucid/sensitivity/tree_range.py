@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from .encoding import Domain, Encoding, highest_below, next_value
 
@@ -256,6 +255,7 @@ def log_odds(group: int, groups: int, sign: int) -> Objective:
     signs = np.full(groups, -float(sign))
     signs[group] = float(sign)
     others = [g for g in range(groups) if g != group]
+    from scipy.special import logsumexp
 
     def total(signed: np.ndarray) -> np.ndarray:
         values = signed * signs
