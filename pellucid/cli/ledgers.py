@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .options import AsJson, console
+
+if TYPE_CHECKING:
+    from ..ledger import Account, Entry, Ledger
 
 app = typer.Typer(help="Look into a ledger, check its chain, raise a budget.", no_args_is_help=True)
 
@@ -81,7 +84,7 @@ def ledger_raise(
     )
 
 
-def _open_ledger(file: Path) -> Any:
+def _open_ledger(file: Path) -> Ledger:
     from ..errors import LedgerUnavailable
     from ..ledger import Ledger
 
@@ -90,7 +93,7 @@ def _open_ledger(file: Path) -> Any:
     return Ledger(file)
 
 
-def _what(entry: Any) -> str:
+def _what(entry: Entry) -> str:
     if entry.kind != "reserve":
         return entry.kind
     try:
@@ -100,7 +103,7 @@ def _what(entry: Any) -> str:
         return entry.kind
 
 
-def _account_dict(account: Any) -> dict[str, Any]:
+def _account_dict(account: Account) -> dict[str, Any]:
     from ..ledger import SCALE
 
     return {
@@ -116,7 +119,7 @@ def _account_dict(account: Any) -> dict[str, Any]:
     }
 
 
-def _entry_dict(entry: Any) -> dict[str, Any]:
+def _entry_dict(entry: Entry) -> dict[str, Any]:
     from ..ledger import SCALE
 
     names = ("seq", "account", "kind", "refers_to", "by", "purpose", "day", "request", "key", "previous", "hash")

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import expit
@@ -34,6 +34,10 @@ from .network_range import TINY, Inputs, Layers, gamma
 from .reading import SumOfTrees, class_index, sum_of_trees
 from .tree_range import Ensemble, Found
 
+Link: TypeAlias = Callable[[float], float]
+Stack: TypeAlias = tuple[list[np.ndarray], list[np.ndarray]]
+"""Weights and offsets, layer by layer."""
+
 LINK_ERROR = 2.0**-47
 """Covers the platform's exp, expm1 and logistic function, called by the model and here, at 16 units in the last place each."""
 
@@ -54,14 +58,14 @@ class Problem:
     `rebuilt` gives public records with their raw values, computed from the parameters that were read.
     """
 
-    largest: Callable[[int, Callable[[float], float], float, float], tuple[Found, float]]
+    largest: Callable[[int, Link, float, float], tuple[Found, float]]
     rebuilt: Callable[[], tuple[np.ndarray, np.ndarray]]
-    link: Callable[[float], float]
+    link: Link
     link_error: float
     probability: bool
     method: str
 
-    def shown(self, sign: int) -> Callable[[float], float]:
+    def shown(self, sign: int) -> Link:
         return lambda value: sign * self.link(sign * value)
 
 
@@ -105,7 +109,7 @@ def _retargeted(problem: Problem, parts: Parts) -> Problem:
     return dataclasses.replace(problem, link=link, link_error=LINK_ERROR)
 
 
-def _tree_problem(read: SumOfTrees, link: Callable, link_error: float, probability: bool, group: int = 0) -> Problem:
+def _tree_problem(read: SumOfTrees, link: Link, link_error: float, probability: bool, group: int = 0) -> Problem:
     """A sum of trees, or with several groups the log-odds of the softmax probability of one."""
     made, groups = Ensemble(read.encoding, read.trees, read.base), len(read.base)
     # Each group is a sum of at most count + 1 products, rounded by the model and again by the search.
@@ -115,7 +119,7 @@ def _tree_problem(read: SumOfTrees, link: Callable, link_error: float, probabili
     def goal(sign: int) -> tree_range.Objective:
         return tree_range.single(sign) if groups == 1 else tree_range.log_odds(group, groups, sign)
 
-    def largest(sign: int, shown: Callable, gap: float, deadline: float) -> tuple[Found, float]:
+    def largest(sign: int, shown: Link, gap: float, deadline: float) -> tuple[Found, float]:
         return tree_range.largest(made, goal(sign), error, deadline), error
 
     def rebuilt() -> tuple[np.ndarray, np.ndarray]:
@@ -138,7 +142,7 @@ def _boosted(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
     return _linked_trees(ready, read, functools.partial(_inverse, parts.core._loss)), read.encoding
 
 
-def _linked_trees(ready: ReadyModel, read: SumOfTrees, link: Callable[[float], float]) -> Problem:
+def _linked_trees(ready: ReadyModel, read: SumOfTrees, link: Link) -> Problem:
     if ready.model.positive is None:
         return _tree_problem(read, link, LINK_ERROR, False)
     k, classes = class_index(ready)
@@ -159,7 +163,7 @@ def _logit_to_share(raw: float) -> float:
     return float(expit(raw))
 
 
-def _complement(link: Callable[[float], float], turned: float) -> float:
+def _complement(link: Link, turned: float) -> float:
     """The probability of the other class, for a raw value with its sign turned."""
     return 1 - link(-turned)
 
@@ -169,7 +173,7 @@ def _inverse(loss: Any, raw: float) -> float:
 
 
 def _layers_problem(
-    ready: ReadyModel, parts: Parts, layers: tuple[list, list], activation: str, link: Callable, link_error: float, method: str
+    ready: ReadyModel, parts: Parts, layers: Stack, activation: str, link: Link, link_error: float, method: str
 ) -> tuple[Problem, Encoding]:
     """A network with one raw output, or with several the log-odds of the softmax probability of one class."""
     encoding = Encoding(ready, parts.steps, as_floats)
@@ -198,7 +202,7 @@ def _layers_problem(
         records = encoding.sample(256, seed=2)
         return records, goal(1).total(made.forward(encoding(records).astype(float)) @ goal(1).select.T)
 
-    def largest(sign: int, shown: Callable, gap: float, deadline: float) -> tuple[Found, float]:
+    def largest(sign: int, shown: Link, gap: float, deadline: float) -> tuple[Found, float]:
         found, error = network_range.largest(made, inputs, goal(sign), shown, gap, deadline)
         # A softmax subtracts and sums; its log-odds move by no more than its largest argument's error, and a few roundings.
         return found, error if outputs == 1 else 2 * error + 2.0**-44 * (1 + abs(found.bound))
@@ -206,14 +210,14 @@ def _layers_problem(
     return Problem(largest, rebuilt, link, link_error, probability, method), encoding
 
 
-def _rows(core: Any) -> tuple[list, list]:
+def _rows(core: Any) -> Stack:
     weight = np.atleast_2d(core.coef_)
     return [weight], [np.broadcast_to(np.ravel(core.intercept_), (len(weight),))]
 
 
 def _linear(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
     core, error = parts.core, 0.0
-    link: Callable[[float], float] = float
+    link: Link = float
     if len(np.atleast_2d(core.coef_)) != 1:
         raise refuse(f"a {type(core).__name__} with several outputs")
     if type(core) in GENERALIZED:
@@ -233,7 +237,7 @@ def _logistic(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
 
 def _network(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
     core = parts.core
-    ends: dict[str, Callable] = {"identity": float, "logistic": _logit_to_share, "softmax": float, "exp": _exp}
+    ends: dict[str, Link] = {"identity": float, "logistic": _logit_to_share, "softmax": float, "exp": _exp}
     if core.out_activation_ not in ends or (core.out_activation_ != "softmax" and core.n_outputs_ != 1):
         raise refuse(f"a {type(core).__name__} with {core.n_outputs_} outputs")
     layers = [w.T for w in core.coefs_], list(core.intercepts_)
@@ -249,7 +253,7 @@ def _constant(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
     record = encoding.base(1)
     answer = float(ready.raw(encoding.inputs(record))[0])
 
-    def largest(sign: int, shown: Callable, gap: float, deadline: float) -> tuple[Found, float]:
+    def largest(sign: int, shown: Link, gap: float, deadline: float) -> tuple[Found, float]:
         return Found(sign * answer, sign * answer, record[0], 0, True), 0.0
 
     problem = Problem(largest, lambda: (record, np.array([answer])), float, 0.0, ready.model.positive is not None, "constant")

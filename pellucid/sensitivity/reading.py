@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..public.model import ReadyModel
-from .encoding import Encoding, Parts, as_single, refuse
+from .encoding import Column, Encoding, Parts, as_single, refuse
 from .estimators import BAGS, BINNED, BOOSTED, CONSTANT, TREES
 from .tree_range import Tree
 
@@ -79,11 +79,11 @@ def _binned(ready: ReadyModel, parts: Parts) -> SumOfTrees:
     core = parts.core
     flags = core.is_categorical_
 
-    def order(columns: list) -> list:
+    def order(columns: list[Column]) -> list[Column]:
         """Categorical columns come first, as codes; the others follow."""
         if flags is None:
             return columns
-        coded = [type(columns[i])(columns[i].feature, False) for i in np.flatnonzero(flags)]
+        coded = [Column(columns[i].feature, False) for i in np.flatnonzero(flags)]
         return coded + [columns[i] for i in np.flatnonzero(~flags)]
 
     encoding = Encoding(ready, parts.steps, lambda table: core._preprocess_X(table, reset=False), order)
