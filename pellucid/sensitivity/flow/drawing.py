@@ -14,7 +14,7 @@ from ...public.figure import BAND, INK, pyplot
 from .layout import Layers, Spot, heights_to_centres, layered
 
 if TYPE_CHECKING:
-    from .flow import Flow
+    from . import Flow
 
 MEANING = {
     "input": "the data",
