@@ -1,4 +1,4 @@
-"""Rooms import only what is below them, as `[tool.importlinter]` in pyproject.toml says, and the check notices when one does not."""
+"""Rooms import only what is below them, as `[tool.importlinter]` says, and the check notices when one does not."""
 
 import ast
 import os
