@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pellucid as pel
-from pellucid.engine.tables import decode
+from pellucid.engine.decode import decode
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "acs2024_person_49st"
 

@@ -218,13 +218,13 @@ def counts_of(data: str, clusters: int, shared: Path, cache: Path) -> tuple[list
 def joint(counts: list[np.ndarray], epsilon: str) -> Callable[[], Combination]:
     """The package's choice: one exact draw over all combinations."""
     from pellucid.explainers.clusters.scores import CombinationScore
-    from pellucid.mechanisms.assignment import draw_combination
+    from pellucid.mechanisms.assignment import draw_assignment
 
     sizes = tuple(h.shape[1] for h in counts)
     score = CombinationScore(clusters=len(counts[0]), sizes=sizes, interest=1, sufficiency=1, diversity=1)
     tables = score.tables([int(v) * UNITS for h in counts for v in h.ravel()])
     rate = Fraction(epsilon) / score.span("add-remove", UNITS)
-    return lambda: tuple(picks[0] for picks in draw_combination(tables, rate, secrets.randbelow))
+    return lambda: tuple(picks[0] for picks in draw_assignment(tables, rate, secrets.randbelow))
 
 
 @dataclass

@@ -24,8 +24,8 @@ from protocol import arguments
 from sklearn.cluster import KMeans
 
 from pellucid.explainers.clusters.scores import CombinationScore
-from pellucid.mechanisms.amounts import Spend
-from pellucid.mechanisms.assignment import Tables, calibrate_combination, sampler
+from pellucid.mechanisms import AssignmentScores, Spend, calibrate_assignment
+from pellucid.mechanisms.assignment.draw import sampler
 
 UNITS = 2**30
 DROP = ["readmitted", "encounter_id", "patient_nbr"]
@@ -97,7 +97,7 @@ def totals(x: np.ndarray, sizes: list[int], clusters: int) -> list[int]:
     return [UNITS * int(v) for table in tables for v in table]
 
 
-def timed(tables: Tables, rate: Fraction, draws: int = 10) -> str:
+def timed(tables: AssignmentScores, rate: Fraction, draws: int = 10) -> str:
     """Seconds to the first draw; attempts per draw and milliseconds per further draw."""
     start = time.perf_counter()
     made = sampler(tables, rate)
@@ -121,17 +121,17 @@ def draw(options: argparse.Namespace) -> None:
         tables = score.tables(counts)
         print(f"C = {clusters}: scores {1e3 * (time.perf_counter() - start):.0f} ms", flush=True)
         for epsilon in ("0.01", "0.03", "0.1", "0.3", "1", "3", "10"):
-            rate = calibrate_combination(score.span("add-remove", UNITS), Spend("epsilon", Fraction(epsilon))).rate
+            rate = calibrate_assignment(score.span("add-remove", UNITS), Spend("epsilon", Fraction(epsilon))).rate
             print(f"  ε = {epsilon:5} {timed(tables, rate)}", flush=True)
 
 
-def wanted(clusters: int, attributes: int, want: float, penalty: float) -> Tables:
+def wanted(clusters: int, attributes: int, want: float, penalty: float) -> AssignmentScores:
     """All clusters want attribute 0 by `want` nats; sharing costs up to `penalty` nats a pair."""
     rng, unit = np.random.default_rng(1), 2**24
     unary = want * (np.arange(attributes) == 0) + 0.3 * rng.random((clusters, attributes))
     upper = np.triu(penalty * (1 - 0.3 * rng.random((attributes, clusters, clusters))), 1)
     whole = upper + upper.transpose(0, 2, 1)
-    return Tables([[int(unit * v) for v in r] for r in unary], [[[int(unit * v) for v in r] for r in m] for m in whole])
+    return AssignmentScores([[int(unit * v) for v in r] for r in unary], [[[int(unit * v) for v in r] for r in m] for m in whole])
 
 
 def _hard(case: tuple[int, int, float, float]) -> None:

@@ -25,7 +25,6 @@ from sources import Seeded
 
 import pellucid as pel
 from pellucid.mechanisms import exact, source
-from pellucid.public.grids import edge_candidates
 from pellucid.release.door import Ask
 
 EPSILONS = (0.5, 1, 2, 5, 10)
@@ -104,16 +103,13 @@ class Comparison:
         """Released curves, through the package's plan, maps, bounds, calibration and post-processing."""
         probe, model = self.session(np.zeros(1), np.zeros((len(self.values), 1)), output, budget)
         explainer = explainer_of(model)
-        public, _ = probe._plan(explainer, budget.price(epsilon=amount))
-        grid = (
-            explainer.grid(self.name, public) if isinstance(explainer, pel.PartialDependence) else edge_candidates(self.feature)
-        )
+        details = probe.plan(explainer, epsilon=amount).details
+        grid = details[self.name] if isinstance(explainer, pel.PartialDependence) else details.along[0].grid
         session, model = self.session(grid, self.task.at(self.name, grid), output, budget)
         explainer = explainer_of(model)
-        public, stages = session._plan(explainer, budget.price(epsilon=amount))
-        engine = KeptTotals(session._engine)
+        plan, engine = session.plan(explainer, epsilon=amount), KeptTotals(session._engine)
         for _ in range(draws):
-            yield self.on_reference(explainer.run(Ask(engine, public, stages)))
+            yield self.on_reference(explainer.run(Ask(engine.totals, plan)))
 
     def session(self, grid, answers, output, budget):
         return lookup_session(self.feature, self.name, self.values, grid, answers, output, budget=budget)

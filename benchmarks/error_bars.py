@@ -24,12 +24,13 @@ from sources import Seeded
 
 import pellucid as pel
 from pellucid.explainers.curves import accumulate
-from pellucid.explainers.curves.accumulated_effects import ClippedSteps
+from pellucid.explainers.curves.steps import ClippedSteps
 from pellucid.mechanisms import NoiseLaw, source
 from pellucid.public.grids import edge_candidates
+from pellucid.query import Sum
 from pellucid.query.bounds import Cells
-from pellucid.query.kinds import Sum
 from pellucid.release.door import Ask
+from pellucid.release.plan import Plan
 
 LOW, HIGH = 0.93, 0.97
 SCHEMA = {
@@ -94,14 +95,13 @@ def coverage(case: Case, options) -> str:
     )
     made = {"dependence": pel.PartialDependence, "effects": pel.AccumulatedEffects}
     explainer = pel.Distribution(case.feature) if case.kind == "distribution" else made[case.kind](model, case.feature)
-    public, stages = session._plan(explainer, budget.price(epsilon=case.epsilon))
-    engine = KeptTotals(session._engine)
+    plan, engine = session.plan(explainer, epsilon=case.epsilon), KeptTotals(session._engine)
     if case.kind == "effects":
-        return effects(case, explainer, public, stages, engine, options.effect_draws)
-    exact = exact_answer(case, explainer, public, stages, engine)
+        return effects(case, explainer, plan, engine, options.effect_draws)
+    exact = exact_answer(case, plan, engine)
     inside = np.zeros(len(exact))
     for _ in range(options.draws):
-        lower, upper = explainer.run(Ask(engine, public, stages)).interval()
+        lower, upper = explainer.run(Ask(engine.totals, plan)).interval()
         inside += (lower <= exact) & (exact <= upper)
     share = inside / options.draws
     good = share.min() >= LOW and share.max() <= HIGH
@@ -109,35 +109,32 @@ def coverage(case: Case, options) -> str:
     return f"{case.label}: {len(exact):3d} points, covered {span}  {verdict(good)}"
 
 
-def exact_answer(case: Case, explainer, public, stages, engine) -> np.ndarray:
-    totals = np.array(engine.totals(explainer.query(public)), dtype=float)
-    if case.kind == "distribution":
-        return totals / 2**30
-    rows = len(engine.rows)
-    length = explainer.query(public).bound.length
-    return 0.5 + 0.5 * totals[:length] / 2**30 / rows
+def exact_answer(case: Case, plan: Plan, engine) -> np.ndarray:
+    query = plan.stages[0].query
+    totals = np.array(engine.totals(query), dtype=float) / 2**30
+    return totals if case.kind == "distribution" else 0.5 + 0.5 * totals[: query.bound.length] / len(engine.rows)
 
 
-def effects(case: Case, explainer, public, stages, engine, draws: int) -> str:
+def effects(case: Case, explainer, plan: Plan, engine, draws: int) -> str:
     seen: list[ClippedSteps] = []
 
     class Watched(Ask):
-        """Keeps the released plan and clip of a run."""
+        """Keeps the released intervals and clip of a run."""
 
-        def total(self, stage, query):
+        def total(self, stage, query=None):
             if stage == "steps":
                 seen.append(query.sums[0].map)
             return super().total(stage, query)
 
-    counts = np.array(engine.totals(explainer.places_query(public)), dtype=float) / 2**30
+    counts = np.array(engine.totals(plan["places"].query), dtype=float) / 2**30
     shares, biases, spans = [], [], []
     for _ in range(draws):
-        curve = explainer.run(Watched(engine, public, stages))
+        curve = explainer.run(Watched(engine.totals, plan))
         step, (lower, upper) = seen.pop(), curve.interval()
-        wanted = same_plan(step, counts, engine, step.clip)
+        wanted = same_intervals(step, counts, engine, step.clip)
         shares.append(((lower <= wanted) & (wanted <= upper)).mean())
         if len(biases) < 200:
-            free = same_plan(step, counts, engine, 2 * step.model.range)
+            free = same_intervals(step, counts, engine, 2 * step.model.range)
             biases.append(np.abs(wanted - free).max())
             spans.append(((upper - lower) / 2).mean())
     share, bias = float(np.mean(shares)), float(np.mean(biases))
@@ -147,13 +144,13 @@ def effects(case: Case, explainer, public, stages, engine, draws: int) -> str:
     )
 
 
-def same_plan(step: ClippedSteps, counts: np.ndarray, engine, clip: float) -> np.ndarray:
+def same_intervals(step: ClippedSteps, counts: np.ndarray, engine, clip: float) -> np.ndarray:
     """The curve of released intervals without noise: exact sums, exact counts."""
-    bound = Cells(len(step.plan.mass), value=clip, count_weight=0)
-    plain = ClippedSteps(step.model, step.name, step.grid, step.plan, clip)
+    bound = Cells(len(step.intervals), value=clip, count_weight=0)
+    plain = ClippedSteps(step.model, step.name, step.grid, step.intervals, clip)
     sums = np.array(engine.totals(Sum(plain, bound)), dtype=float) * bound.unit
-    mass = step.plan.share @ counts[: step.plan.share.shape[1]]
-    weights = accumulate.centring_weights(step.plan, counts[: len(step.grid)], step.grid)
+    mass = step.intervals.share @ counts[: step.intervals.share.shape[1]]
+    weights = accumulate.centring_weights(step.intervals, counts[: len(step.grid)], step.grid)
     return accumulate.curve(accumulate.mean_effects(sums, np.maximum(mass, 1e-9), step.model.range), weights)
 
 

@@ -31,9 +31,10 @@ from curves import EPSILONS, FEATURES, Comparison, row, show
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.explainers.blocks.functions import BlockFunction
+from pellucid.engine import kernel, trial
 from pellucid.mechanisms import source
 from pellucid.public.grids import edge_candidates, spread_points
+from pellucid.query.functions import BlockFunction
 from pellucid.release.door import Ask
 
 POINTS = INTERVALS = 20
@@ -98,7 +99,7 @@ class CategoryEffects:
         return heights - heights.mean()
 
 
-def in_this_process(of: BlockFunction, blocks: Iterable[Any], total: int, note: Any) -> Iterator[np.ndarray]:
+def in_this_process(of: BlockFunction, blocks: Iterable[Any], count: int, note: Any) -> Iterator[np.ndarray]:
     """Stands in for a process and a data frame per block; the functions here keep no state, so the answers are the same."""
     for rows in blocks:
         yield of.adapt(of.function(rows.columns))
@@ -133,8 +134,8 @@ class Plots(Comparison):
         """Errors of plots through the package's plan, blocks, bounds, calibration and post-processing."""
         session, plot = self.open_session(epsilon), self.plot(kind, blocks)
         with (
-            mock.patch.object(BlockFunction, "over", in_this_process),
-            mock.patch.object(BlockFunction, "try_on_public_records", lambda *_: None),
+            mock.patch.object(kernel, "run_on_blocks", in_this_process),
+            mock.patch.object(trial, "try_function", lambda *_: None),
         ):
             public, stages = session._plan(plot, session.budget.price(epsilon=epsilon))
             return [self.error(kind, plot.run(Ask(session._engine, public, stages))) for _ in range(draws)]

@@ -29,7 +29,7 @@ import pellucid as pel
 from pellucid.explainers.blocks.functions import BlockFunction
 from pellucid.mechanisms import source
 from pellucid.public.rows import Rows
-from pellucid.query.kinds import Joint, Sum, parts_of
+from pellucid.query import Joint, Sum, parts_of
 from pellucid.release.door import Ask
 
 EPSILONS = (0.5, 1, 2, 5, 10)
@@ -207,9 +207,9 @@ class Comparison:
     def drawn(self, explainer: pel.Explainer, epsilon: float, draws: int, shuffles: int) -> list[tuple[str, ...]]:
         """Rankings from many draws of noise on a few shuffles."""
         session = self.session(epsilon)
-        public, stages = session._plan(explainer, pel.Budget(epsilon=epsilon).price(epsilon=epsilon))
+        plan = session.plan(explainer, epsilon=epsilon)
         engine = FewShuffles(session._engine, shuffles, np.random.default_rng(int(epsilon * 10)))
-        return [explainer.run(Ask(engine, public, stages)).ranking for _ in range(draws)]
+        return [explainer.run(Ask(engine.totals, plan)).ranking for _ in range(draws)]
 
     def released(self, explainer: pel.Explainer, epsilon: float, times: int) -> list[tuple[str, ...]]:
         """Rankings from whole releases, each with a session, a shuffle and a budget of its own."""

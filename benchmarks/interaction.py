@@ -26,7 +26,7 @@ from protocol import OUTPUT, Task, arguments, has_data, task  # isort: skip
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.explainers.interaction.feature_interaction import FeatureInteraction, OnTables
+from pellucid.explainers.interaction.pairwise import OnTables
 from pellucid.mechanisms import source
 from pellucid.public.rows import Rows
 from pellucid.query.bounds import Box
@@ -118,7 +118,8 @@ class KeptSums:
     """Stands in for the engine: totals of a table are sums of its points, and points asked before are not asked again."""
 
     def __init__(self, engine):
-        self.rows, self.points = KeptRows(engine._whole(tuple(engine.schema))), {}
+        names = tuple(engine.schema)
+        self.rows, self.points = KeptRows(Rows.joined(engine.batches(names), engine.schema, names)), {}
 
     def totals(self, query):
         asked = query.map
@@ -144,14 +145,13 @@ def direct(of: Task, predict, feature: str | None, truth: np.ndarray, draws: int
         name: [feature.values[int(v)] for v in column] if isinstance(feature, pel.Category) else column
         for (name, feature), column in zip(of.schema.items(), of.codes.T)
     }
-    explainer = FeatureInteraction(model, feature)
+    explainer = pel.FeatureInteraction(model, feature)
     engine, found = None, []
     for epsilon in EPSILONS:
-        budget = pel.Budget(epsilon=epsilon)
-        session = pel.Session(frame, of.schema, budget=budget)
+        session = pel.Session(frame, of.schema, budget=pel.Budget(epsilon=epsilon))
         engine = engine or KeptSums(session._engine)
-        public, stages = session._plan(explainer, budget.price(epsilon=epsilon))
-        results = [explainer.run(Ask(engine, public, stages)) for _ in range(draws)]
+        plan = session.plan(explainer, epsilon=epsilon)
+        results = [explainer.run(Ask(engine.totals, plan)) for _ in range(draws)]
         found.append(np.array([agreement(result.squares, truth) for result in results]))
     return found
 

@@ -21,15 +21,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pellucid.explainers.local.individual import IndividualMoments, Question
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import pellucid as pel
 from pellucid.baselines import local as published
 from pellucid.explainers.local.bound import Moments
-from pellucid.explainers.local.design import LocalRows, best_label_weight, read_moments
-from pellucid.explainers.local.exact import ExactMoments, moments_mechanism
-from pellucid.explainers.local.individual import IndividualMoments, Question
+from pellucid.explainers.local.encoder import LocalRows, best_label_weight, read_moments
 from pellucid.explainers.local.methods import explain, non_interactive, one_shot, smallest_in_ball
+from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.public.schema import Relation
@@ -150,7 +150,7 @@ def _loss(tables: Iterable[tuple[str, np.ndarray, np.ndarray]], questions: int =
                 found.setdefault(f"one-shot, {relation}, expected", []).append(made.excess / truth.gain)
             asked = question(z, weight)
             totals = asked.bound.totals(asked.map.of(x, f))  # type: ignore[attr-defined]
-            door = ExactMoments(lambda _, totals=totals: totals, asked, records, "add-remove", lambda charge: None)
+            door = MomentsOracle(lambda _, totals=totals: totals, asked, records, "add-remove", lambda charge: None)
             found.setdefault("descent, 300 steps", []).append(truth.relative(explain("descent", door, rho).phi))
             sigma = published.published_sigma(records, 300, epsilon, DELTA)
             for eta in etas:
@@ -237,7 +237,7 @@ def speed(records: int = 1_500_000, d: int = 14) -> None:
         piece = slice(start, start + (1 << 16))
         totals = [a + b for a, b in zip(totals, sum_.bound.totals(sum_.map.of(x[piece], f[piece])))]  # type: ignore[attr-defined]
     passed = time.perf_counter() - begin
-    door = ExactMoments(lambda _: totals, sum_, records, "add-remove", lambda charge: None)
+    door = MomentsOracle(lambda _: totals, sum_, records, "add-remove", lambda charge: None)
     begin = time.perf_counter()
     explain("descent", door, rho_of_epsilon_delta(0.1, DELTA))
     stepped = time.perf_counter() - begin

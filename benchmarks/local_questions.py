@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 from local import DELTA, Arrays, Exact, _acs_tables, question
+from pellucid.explainers.local.individual import IndividualMoments, Question
 
 from pellucid.baselines import local as published
-from pellucid.explainers.local.design import best_label_weight
-from pellucid.explainers.local.exact import ExactMoments, moments_mechanism
-from pellucid.explainers.local.individual import IndividualMoments, Question
-from pellucid.explainers.local.methods import NoisyMoments, NoisySlope, explain, non_interactive, one_shot
-from pellucid.explainers.local.reuse import Answered, History, paper_distance
+from pellucid.explainers.local.encoder import best_label_weight
+from pellucid.explainers.local.history import Answered, History, paper_distance
+from pellucid.explainers.local.methods import NoisyGradient, NoisyMoments, explain, non_interactive, one_shot
+from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
 from pellucid.explainers.local.stream import FITTED, STARTS
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, epsilon_of_rho, rho_of_epsilon_delta
@@ -52,7 +52,7 @@ class Asked:
     @functools.cached_property
     def slope_norm(self) -> float:
         """How far one record moves the slope (add-remove)."""
-        door = ExactMoments(lambda _: [], self.sum, self.records, "add-remove", lambda charge: None)
+        door = MomentsOracle(lambda _: [], self.sum, self.records, "add-remove", lambda charge: None)
         return door.std_for(Fraction(1, 2))
 
     @functools.cached_property
@@ -80,10 +80,10 @@ class NumpyDoor:
         vector = self.asked.truth.b + of_vector * self.rng.normal(size=self.length)
         return NoisyMoments(self.asked.truth.a + of_matrix * noise, vector, of_matrix, of_vector)
 
-    def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisySlope:
+    def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisyGradient:
         std = self.asked.slope_norm / math.sqrt(2 * rho)
         exact = 2 * (self.asked.truth.a @ phi - self.asked.truth.b)
-        return NoisySlope(exact + std * self.rng.normal(size=self.length), std, self.length)
+        return NoisyGradient(exact + std * self.rng.normal(size=self.length), std, self.length)
 
     def start(self, stage: str, candidates: Sequence[np.ndarray], rho: Fraction) -> int:
         lengths = [float(np.linalg.norm(2 * (self.asked.truth.a @ phi - self.asked.truth.b))) for phi in candidates]
@@ -198,7 +198,7 @@ def check(asked: list[Asked], x: np.ndarray, f: np.ndarray, price: Fraction) -> 
             w = best_label_weight(WEIGHT, math.sqrt(len(one.z)), "add-remove") if method == "one-shot" else 1.0
             sum_ = question(one.z, WEIGHT, w)
             totals = sum_.bound.totals(sum_.map.of(x, f))  # type: ignore[attr-defined]
-            door = ExactMoments(lambda _, totals=totals: totals, sum_, len(x), "add-remove", lambda charge: None, 1.0)
+            door = MomentsOracle(lambda _, totals=totals: totals, sum_, len(x), "add-remove", lambda charge: None, 1.0)
             ours.append(one.truth.relative(explain(method, door, price, steps=STEPS).phi))
             quick.append(one.truth.relative(explain(method, NumpyDoor(one, rng), price, steps=STEPS).phi))
         print(

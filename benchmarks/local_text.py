@@ -37,14 +37,14 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from pellucid.explainers.local.design import best_label_weight, moments_of, read_moments, slope_of
-from pellucid.explainers.local.exact import ExactMoments, PassPerStep, moments_mechanism
-from pellucid.explainers.local.methods import NoisyMoments, NoisySlope, descent, one_shot, smallest_in_ball
+from pellucid.explainers.local.encoder import best_label_weight, gradient_of, moments_of, read_moments
+from pellucid.explainers.local.methods import NoisyGradient, NoisyMoments, descent, one_shot, smallest_in_ball
+from pellucid.explainers.local.oracles import MomentsOracle, PassOracle, moments_mechanism
 from pellucid.explainers.local.weights import FallingWeight, Gaussian, Stable, falling_supremum
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.public.schema import Relation
+from pellucid.query import Sum
 from pellucid.query.bounds import Ball
-from pellucid.query.kinds import Sum
 
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0, 10.0)
@@ -66,7 +66,7 @@ SPREAD = 0.25
 
 
 class Words:
-    """Coordinates that are words: what a `Design` is to the package."""
+    """Coordinates that are words: what a `Encoder` is to the package."""
 
     projector = None
 
@@ -100,11 +100,11 @@ class RateRows:
         return Sum(self, Ball(1 + times * len(self.asked), largest))
 
 
-def short_slope(design: Words, asked: Sequence[float], weight: FallingWeight, phi: np.ndarray) -> Sum:
+def short_slope(encoder: Words, asked: Sequence[float], weight: FallingWeight, phi: np.ndarray) -> Sum:
     """Half the slope at φ in a ball that suits outputs missed by at most RESIDUAL, in place of the farthest conceivable miss."""
-    wide = slope_of(design, asked, weight, phi.tolist(), RADIUS)  # type: ignore[arg-type]
-    largest = RESIDUAL * falling_supremum(weight.at, lambda r: r, design.farthest_from(asked))
-    return Sum(wide.map, Ball(design.length, largest), columns=wide.columns)
+    wide = gradient_of(encoder, asked, weight, phi.tolist(), RADIUS)  # type: ignore[arg-type]
+    largest = RESIDUAL * falling_supremum(weight.at, lambda r: r, encoder.farthest_from(asked))
+    return Sum(wide.map, Ball(encoder.length, largest), columns=wide.columns)
 
 
 def std_of(asked: Sum, relation: Relation, rho: float) -> float:
@@ -148,7 +148,7 @@ class Question:
     """The exact problem of one review asked about, and noisy looks at it."""
 
     def __init__(self, reviews: Reviews, z: np.ndarray, weight: FallingWeight, centred: bool = False):
-        self.reviews, self.z, self.weight, self.design = reviews, z.astype(float), weight, Words(len(z))
+        self.reviews, self.z, self.weight, self.encoder = reviews, z.astype(float), weight, Words(len(z))
         self.level = reviews.outputs(z[None, :])[0] if centred else None
         self.f = self.labels(reviews.f)
         self.asked = tuple(self.z)
@@ -205,10 +205,10 @@ class Door:
     radius = RADIUS
 
     def __init__(self, question: Question, relation: Relation, rng: np.random.Generator, label_weight: float, more: float = 1.0):
-        self.question, self.rng, self.length = question, rng, question.design.length
+        self.question, self.rng, self.length = question, rng, question.encoder.length
         self.records = len(question.reviews) * more
-        self.sum = moments_of(question.design, question.asked, question.weight, label_weight)  # type: ignore[arg-type]
-        self.exact = ExactMoments(_unread, self.sum, Fraction(self.records), relation, _unread, RADIUS)
+        self.sum = moments_of(question.encoder, question.asked, question.weight, label_weight)  # type: ignore[arg-type]
+        self.exact = MomentsOracle(_unread, self.sum, Fraction(self.records), relation, _unread, RADIUS)
         self.longest, self.relation = self.exact.longest, relation
         self.blank: dict[Fraction, NoisyMoments] = {}
 
@@ -223,10 +223,10 @@ class Door:
         vector = self.question.b + self.rng.normal(0, blank.vector_std, self.length)
         return NoisyMoments(self.question.a + noise, vector, blank.matrix_std, blank.vector_std, blank.beside)
 
-    def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisySlope:
+    def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisyGradient:
         std = self.exact.std_for(rho)
         exact = 2 * (self.question.a @ phi - self.question.b)
-        return NoisySlope(exact + self.rng.normal(0, std, self.length), std, self.length)
+        return NoisyGradient(exact + self.rng.normal(0, std, self.length), std, self.length)
 
 
 def _unread(_: Any) -> Any:
@@ -314,7 +314,7 @@ def corrected(
     weight, rates, _ = noisy_rates(question, relation, share * rho, rng, more)
     curvature, vector = made_up(question, weight, rates, rng, spread=spread)
     phi = smallest_in_ball(curvature, vector, RADIUS)[0]
-    asked = short_slope(question.design, question.asked, question.weight, phi)
+    asked = short_slope(question.encoder, question.asked, question.weight, phi)
     std = std_of(asked, relation, (1 - share) * rho) / (len(question.reviews) * more)
     slope = question.short_slope(phi, asked.bound.radius) + rng.normal(0, std, len(phi))  # type: ignore[attr-defined]
     typical = RADIUS / (2 * math.sqrt(len(phi)))
@@ -388,7 +388,7 @@ def compare(
         flat = made_up(question, 1.0, np.full(len(z), 0.1), rng)
         found.add(("no data: made-up reviews, every rate 0.1", 0), question.score(smallest_in_ball(*flat, RADIUS)[0]))
         for relation in RELATIONS:
-            once = Door(question, relation, rng, best_label_weight(weight, question.design.farthest_from(z), relation))
+            once = Door(question, relation, rng, best_label_weight(weight, question.encoder.farthest_from(z), relation))
             walk = Door(question, relation, rng, 1 / RADIUS)
             for epsilon in EPSILONS:
                 rho = rho_of_epsilon_delta(epsilon, DELTA)
@@ -434,7 +434,7 @@ def bandwidths(reviews: Reviews, asked: np.ndarray, draws: int) -> None:
             question = Question(reviews, z, weight)
             counted.append(question.alpha.sum() ** 2 / (question.alpha**2).sum())
             for relation in RELATIONS:
-                door = Door(question, relation, rng, best_label_weight(weight, question.design.farthest_from(z), relation))
+                door = Door(question, relation, rng, best_label_weight(weight, question.encoder.farthest_from(z), relation))
                 for _ in range(draws):
                     found.add(
                         (str(weight), relation, "one-shot"), question.score(one_shot(door.moments("moments", rho), RADIUS).phi)
@@ -460,7 +460,7 @@ def needed(
     for z in reviews.x[asked]:
         question = Question(reviews, z, weight)
         for relation in RELATIONS:
-            w = best_label_weight(weight, question.design.farthest_from(z), relation)
+            w = best_label_weight(weight, question.encoder.farthest_from(z), relation)
             for more in times:
                 for _ in range(draws):
                     if more >= 1:
@@ -505,7 +505,7 @@ def settings(reviews: Reviews, asked: np.ndarray, weight: FallingWeight) -> None
         for relation, epsilon in cases:
             rho = rho_of_epsilon_delta(epsilon, DELTA)
             key = (relation, epsilon)
-            best = best_label_weight(weight, question.design.farthest_from(z), relation)
+            best = best_label_weight(weight, question.encoder.farthest_from(z), relation)
             for times in labels:
                 noisy = Door(question, relation, rng, times * best).moments("moments", rho)
                 for ridge in ridges:
@@ -527,8 +527,8 @@ def integers(reviews: Reviews, z: np.ndarray, weight: FallingWeight) -> None:
     question, rho = Question(reviews, z, weight), rho_of_epsilon_delta(1.0, DELTA)
     m = len(reviews)
     print("### The package's own integers\n")
-    w = best_label_weight(weight, question.design.farthest_from(z))
-    asked = moments_of(question.design, question.asked, weight, w)  # type: ignore[arg-type]
+    w = best_label_weight(weight, question.encoder.farthest_from(z))
+    asked = moments_of(question.encoder, question.asked, weight, w)  # type: ignore[arg-type]
     mechanism = moments_mechanism(asked, "add-remove", Spend("rho", rho))
     totals = reviews.totals(asked)
     exact = read_moments(totals, asked, mechanism.law, m)
@@ -543,7 +543,7 @@ def integers(reviews: Reviews, z: np.ndarray, weight: FallingWeight) -> None:
     floats = np.append(question.mean_weight, question.rates) * m
     off = float(np.abs(np.array(reviews.totals(rates)) * rates.bound.unit - floats).max())  # type: ignore[attr-defined]
     print(f"- Word rates differ by at most {off / std_of(rates, 'add-remove', float(rho)):.1e} standard deviations.")
-    slope = short_slope(question.design, question.asked, weight, made.phi)
+    slope = short_slope(question.encoder, question.asked, weight, made.phi)
     unit, radius = slope.bound.unit, slope.bound.radius  # type: ignore[attr-defined]
     off = float(np.abs(np.array(reviews.totals(slope)) * unit - question.short_slope(made.phi, radius) * m).max())
     print(f"- Slopes differ by at most {off / std_of(slope, 'add-remove', float(rho)):.1e} standard deviations.\n", flush=True)
@@ -558,14 +558,14 @@ def speed(reviews: Reviews, z: np.ndarray, weight: FallingWeight, lengths: Seque
     rho = rho_of_epsilon_delta(1.0, DELTA) / 300
     for d in lengths:
         part = Reviews(np.ascontiguousarray(reviews.x[:, :d]), reviews.f, None)
-        design, asked = Words(d), tuple(z[:d].astype(float))
+        encoder, asked = Words(d), tuple(z[:d].astype(float))
         phi = np.full(d, 0.5 / math.sqrt(d))
-        sum_ = moments_of(design, asked, weight)  # type: ignore[arg-type]
-        door = ExactMoments(part.totals, sum_, len(part), "add-remove", lambda charge: None)
-        first = _seconds(lambda door=door, phi=phi: door.slope("slope 1", phi, rho))
-        step = min(_seconds(lambda door=door, phi=phi: door.slope("slope 2", phi, rho)) for _ in range(3))
-        passes = PassPerStep(part.totals, design, asked, weight, len(part), "add-remove", lambda charge: None)  # type: ignore[arg-type]
-        each = min(_seconds(lambda passes=passes, phi=phi: passes.slope("slope", phi, rho)) for _ in range(2))
+        sum_ = moments_of(encoder, asked, weight)  # type: ignore[arg-type]
+        door = MomentsOracle(part.totals, sum_, len(part), "add-remove", lambda charge: None)
+        first = _seconds(lambda door=door, phi=phi: door.gradient("slope 1", phi, rho))
+        step = min(_seconds(lambda door=door, phi=phi: door.gradient("slope 2", phi, rho)) for _ in range(3))
+        passes = PassOracle(part.totals, encoder, asked, weight, len(part), "add-remove", lambda charge: None)  # type: ignore[arg-type]
+        each = min(_seconds(lambda passes=passes, phi=phi: passes.gradient("slope", phi, rho)) for _ in range(2))
         even = (first - step) / (each - step) if each > step else math.inf
         print(f"| {d} | {first - step:.2f} | {step:.3f} | {each:.2f} | {even:.1f} |", flush=True)
     print()

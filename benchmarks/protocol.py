@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 import pellucid as pel
-from pellucid.explainers.curves.accumulated_effects import ClippedSteps, Steps, StepSize
-from pellucid.query.kinds import Joint, Sum, parts_of
+from pellucid.explainers.curves.steps import ClippedSteps, Steps, StepSize
+from pellucid.query import Joint, Sum, parts_of
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -216,7 +216,7 @@ class KeptTotals:
         return [value for part in parts_of(query) for value in self._sum(part)]
 
     def _sum(self, part: Sum) -> list[int]:
-        asked = {name: value for name, value in vars(part.map).items() if name not in ("model", "plan")}
+        asked = {name: value for name, value in vars(part.map).items() if name not in ("model", "intervals")}
         key = pickle.dumps((type(part.map), asked, _intervals(part.map), part.bound))
         if key not in self.kept:
             if len(self.kept) > 500:
@@ -226,10 +226,10 @@ class KeptTotals:
         return self.kept[key]
 
     def _differences(self, asked):
-        """The choice of a clip and the clipped sums use the same differences: those of the last plan are kept."""
+        """The choice of a clip and the clipped sums use the same differences: those of the last intervals are kept."""
         if not isinstance(asked, Steps):
             return contextlib.nullcontext()
-        key = (asked.plan.lower.tobytes(), asked.plan.upper.tobytes(), asked.plan.share.tobytes())
+        key = (asked.intervals.lower.tobytes(), asked.intervals.upper.tobytes(), asked.intervals.share.tobytes())
         if self.last is None or self.last[0] != key:
             self.last = (key, asked.differences(self.rows))
         cell, steps = self.last[1]
@@ -240,6 +240,6 @@ def _intervals(asked) -> bytes:
     """What a map over intervals depends on: where they are; plain steps do not depend on the noisy counts in them."""
     if not isinstance(asked, Steps):
         return b""
-    plan = asked.plan
-    arrays = [plan.lower, plan.upper, plan.share] + [plan.mass] * (type(asked) not in (StepSize, ClippedSteps))
+    made = asked.intervals
+    arrays = [made.lower, made.upper, made.share] + [made.mass] * (type(asked) not in (StepSize, ClippedSteps))
     return b"".join(array.tobytes() for array in arrays)

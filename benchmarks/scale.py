@@ -65,8 +65,8 @@ def role(name: str, path: Path) -> None:
         session.release(explainer, epsilon=1.0)
         found = []
     else:
-        public, _ = session._plan(explainer, session.budget.price(epsilon=1.0))
-        found = [str(v) for v in session._engine.totals(explainer.query(public))]
+        query = session.plan(explainer, epsilon=1.0)["curve"].query
+        found = [str(v) for v in session._engine.totals(query)]
     print(json.dumps({"seconds": time.perf_counter() - start, "gb": peak_gb(), "totals": found}))
 
 

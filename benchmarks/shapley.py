@@ -27,6 +27,7 @@ from shapley_speed import speed
 import pellucid as pel
 from pellucid.baselines.shapley import analytic_sigma, largest_output
 from pellucid.explainers.shapley.bound import ShapleyVectors
+from pellucid.explainers.shapley.queries import picks_rate, values_law
 from pellucid.explainers.shapley.radii import shapley_radii
 
 DELTA = 1e-5
@@ -82,8 +83,8 @@ def _std(of, output: tuple[float, float], n: int, budget: pel.Budget) -> float:
         lambda t: np.full(len(t), middle), output=output, features=list(of.schema), input="array", trained_on="other data"
     )
     explainer = pel.ShapValues(model, of.record(0))
-    session = pel.Session(of.frame(n), of.schema, budget=budget)
-    return explainer.values_law(session._plan(explainer, budget.price(epsilon=budget.epsilon))[0]).std
+    plan = pel.Session(of.frame(n), of.schema, budget=budget).plan(explainer, epsilon=budget.epsilon)
+    return values_law(plan["values"], plan.public).std
 
 
 def sessions(options) -> None:
@@ -95,8 +96,9 @@ def sessions(options) -> None:
         explainer = pel.ShapRanking(of.model, of.record(i), k=1, how="picks", certified=of.model.output)
         best = explainer.chosen(of.schema).features[own.argmax()]
         session = pel.Session(of.frame(n), of.schema, budget=pel.Budget(epsilon=1.0))
-        how, rate = explainer.picking(session._plan(explainer, session.budget.price(epsilon=1.0))[0], 1, True)
-        leads = rate * np.delete(own.max() - own, own.argmax())
+        plan = session.plan(explainer, epsilon=1.0)
+        how = plan["ranking"].how
+        leads = picks_rate(plan["ranking"], plan.public) * np.delete(own.max() - own, own.argmax())
         # A price at which the release is neither sure nor hopeless, so that a wrong law would be seen.
         epsilon, chance = min(((e, right_first(e * leads, how)) for e in PRICES), key=lambda pair: abs(pair[1] - 0.6))
         right = 0

@@ -13,7 +13,8 @@ import numpy as np
 from shapley_pairs import CLASSIFIED, KINDS, REGRESSED, SIZES, Pair, pair, vectors
 
 import pellucid as pel
-from pellucid.explainers.shapley.choose import Chosen
+from pellucid.explainers.shapley.estimator import Chosen
+from pellucid.explainers.shapley.queries import picks_rate, values_law
 from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import Choosing, NoiseLaw, Spend, calibrate_choice, choose, exact
 
@@ -106,9 +107,9 @@ class Plan:
 
     @classmethod
     def of(cls, session: pel.Session, explainer: pel.ShapRanking, epsilon: float) -> Plan:
-        public, _ = session._plan(explainer, session.budget.price(epsilon=epsilon))
-        count = min(explainer.k, len(explainer.chosen(session.schema).features))
-        return cls(explainer.way(public), *explainer.picking(public, count, True), explainer.values_law(public))
+        plan = session.plan(explainer, epsilon=epsilon)
+        public, way, asked = plan.public, plan.details.way, plan.details.asked
+        return cls(way, asked["picks"].how, picks_rate(asked["picks"], public), values_law(asked["values"], public))
 
     def rankings(self, asked: Asked, k: int, draws: int, rng: np.random.Generator, way: str = "") -> np.ndarray:
         """(draws, k): features by place, found as the explainer finds them, or in a given way."""

@@ -37,7 +37,7 @@ from sklearn.linear_model import LogisticRegression
 import pellucid as pel
 from pellucid.baselines import shapley as published
 from pellucid.explainers.shapley.bound import ShapleyVectors
-from pellucid.explainers.shapley.choose import Chosen, estimator_for
+from pellucid.explainers.shapley.estimator import Chosen, estimator_for
 from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import Mechanism, Spend, add_noise, calibrate, rho_of_epsilon_delta
 from pellucid.public.rows import Rows

@@ -30,7 +30,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import pellucid as pel
-from pellucid.explainers.shapley.choose import Chosen, estimator_for
+from pellucid.explainers.shapley.estimator import Chosen, estimator_for
 from pellucid.public.rows import Rows
 
 SEED = 20260415

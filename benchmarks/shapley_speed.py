@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import pellucid as pel
 from pellucid.explainers.shapley import trees
-from pellucid.explainers.shapley.choose import estimator_for
+from pellucid.explainers.shapley.estimator import estimator_for
 from pellucid.public.rows import Rows
 
 FOREST = {"trees": 100, "depth": 10, "features": 100, "background": 1000, "queries": 15}

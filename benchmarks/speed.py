@@ -29,8 +29,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import pellucid as pel
 from pellucid.ledger import Ledger
-from pellucid.release import door as ask
-from pellucid.release import session
+from pellucid.release import door, session
+from pellucid.release.plan import Public
 
 POINTS = 20
 
@@ -141,11 +141,11 @@ def overhead(
         with contextlib.ExitStack() as stack:
             for label, owner, name in (
                 ("plan", session.Session, "_plan"),
-                ("request", session.Session, "_request"),
+                ("request", session, "request_text"),
                 ("reserve", Ledger, "reserve"),
-                ("calibrate", ask.Public, "mechanism"),
-                ("noise", ask, "add_noise"),
-                ("certificate", session.Session, "_certificate"),
+                ("calibrate", Public, "mechanism"),
+                ("noise", door, "add_noise"),
+                ("certificate", session, "certificate_of"),
                 ("commit", Ledger, "commit"),
             ):
                 stack.enter_context(clock.watch(label, owner, name))

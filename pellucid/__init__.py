@@ -19,7 +19,6 @@ The map, in reading order:
 """
 
 from . import sensitivity
-from .engine.sandbox import Limits
 from .errors import (
     AccountMismatch,
     BudgetExceeded,
@@ -27,12 +26,15 @@ from .errors import (
     LedgerCorrupt,
     LedgerError,
     LedgerUnavailable,
+    LoadError,
+    MissingExtra,
     ModelError,
     NotPrivate,
     PellucidError,
     PlanError,
     ReleaseFailed,
     SchemaError,
+    StreamClosed,
 )
 from .explainers import (
     AccumulatedEffects,
@@ -56,12 +58,15 @@ from .explainers import (
 from .explainers.blocks import adapters
 from .ledger import Ledger
 from .ledger.accounting import Amount, Budget
+from .public.black_box import PrivateTraining
 from .public.clustering import Clustering
-from .public.model import Model, PrivateTraining
+from .public.model import Model
 from .public.schema import Boolean, Category, Number, Schema, Unit
+from .query.functions import Limits
 from .release.certificate import Certificate, Total, total
 from .release.explanation import Explanation, from_json, load
-from .release.session import Preview, Session
+from .release.preview import Preview
+from .release.session import Session
 
 __version__ = "0.1.0"
 
@@ -87,7 +92,9 @@ __all__ = [
     "LedgerError",
     "LedgerUnavailable",
     "Limits",
+    "LoadError",
     "LocalLinear",
+    "MissingExtra",
     "Model",
     "ModelError",
     "NotPrivate",
@@ -110,6 +117,7 @@ __all__ = [
     "ShapRanking",
     "ShapValues",
     "Statistic",
+    "StreamClosed",
     "Total",
     "Unit",
     "adapters",

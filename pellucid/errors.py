@@ -5,6 +5,9 @@ PellucidError
 ├── DataError             the table cannot be used with the schema (never quotes a cell)
 ├── ModelError            the model is refused on public records, before anything is charged
 ├── PlanError             the request cannot be planned: a wrong argument, share or feature
+│   ├── MissingExtra          it needs a package that is not installed
+│   ├── LoadError             a file cannot be read, or is not what it should be
+│   └── StreamClosed          a stream was closed before this question
 ├── BudgetExceeded        the account cannot pay: says what was asked, left and missing
 ├── ReleaseFailed         the run stopped after it was paid for; the charge stays spent
 ├── NotPrivate            a result that would carry no guarantee was refused
@@ -37,6 +40,18 @@ class ModelError(PellucidError, ValueError):
 
 class PlanError(PellucidError, ValueError):
     """The request cannot be planned; nothing was charged."""
+
+
+class MissingExtra(PlanError, ImportError):
+    """It needs a package that is not installed; the message has the command that installs it."""
+
+
+class LoadError(PlanError):
+    """A file cannot be read, or is not what it should be: a saved explanation, a study, a schema, a function."""
+
+
+class StreamClosed(PlanError):
+    """The stream was closed; opened again with the same settings, it goes on where it was."""
 
 
 class BudgetExceeded(PellucidError):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-for folder in ("", "before", "contract", "local", "sensitivity", "shapley"):
-    sys.path.insert(0, str(Path(__file__).parent / folder))
+TESTS = Path(__file__).parent
+sys.path[:0] = [str(TESTS), *sorted(str(path) for path in TESTS.rglob("*/") if path.name != "__pycache__")]
 
 from people import make_people, risk  # noqa: E402
 from sources import Seeded, Silent  # noqa: E402

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from pellucid.mechanisms.assignment import draw_combination
+from pellucid.mechanisms.assignment import draw_assignment
 
 
 class Seeded:
@@ -35,8 +35,8 @@ class Seeded:
                 return int(i)
         raise AssertionError("the best candidate is always taken")
 
-    def combine(self, tables, rate, per_cluster, candidates):
-        return draw_combination(tables, rate, lambda k: int.from_bytes(self.rng.bytes(32), "big") % k, per_cluster, candidates)
+    def assign(self, scores, rate, picks, candidates):
+        return draw_assignment(scores, rate, lambda k: int.from_bytes(self.rng.bytes(32), "big") % k, picks, candidates)
 
     def bits(self, count):
         return self.rng.bytes(count)
@@ -53,13 +53,13 @@ class Silent(Seeded):
     def pick(self, scores, rate, flip):
         return int(np.argmax(np.array(scores, dtype=object)))
 
-    def combine(self, tables, rate, per_cluster, candidates):
-        """The best combination: by enumeration where that is possible, else a draw at a rate that leaves no choice."""
-        rows = candidates or [range(tables.attributes)] * tables.clusters
-        each = [list(itertools.combinations(row, per_cluster)) for row in rows]
+    def assign(self, scores, rate, picks, candidates):
+        """The best assignment: by enumeration where that is possible, else a draw at a rate that leaves no choice."""
+        rows = candidates or [range(scores.items)] * scores.places
+        each = [list(itertools.combinations(row, picks)) for row in rows]
         if math.prod(map(len, each)) <= 20_000:
-            return list(max(itertools.product(*each), key=tables.of))
-        return super().combine(tables, rate * 10**6, per_cluster, candidates)
+            return list(max(itertools.product(*each), key=scores.of))
+        return super().assign(scores, rate * 10**6, picks, candidates)
 
 
 class Scaled(Seeded):

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import test_assignment
 import test_cluster_scores
-import test_combination
 import test_flow
 import test_individual
 import test_intervals
@@ -24,16 +24,16 @@ from dp_accounting import pld
 from scipy import special, stats
 
 import pellucid as pel
-from pellucid.engine import local as engine_module
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
+from pellucid.engine import units as engine_units
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.explainers.curves import accumulate
-from pellucid.explainers.curves.accumulated_effects import ClippedSteps
+from pellucid.explainers.curves.steps import ClippedSteps
 from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.weights import Stable
 from pellucid.explainers.shapley import bound as shapley_bound
 from pellucid.explainers.shapley.bound import ShapleyVectors
-from pellucid.explainers.shapley.coalitions import Design
+from pellucid.explainers.shapley.coalitions import Encoder
 from pellucid.explainers.shapley.radii import Radii
 from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import (
@@ -48,10 +48,10 @@ from pellucid.mechanisms import (
     to_replace,
 )
 from pellucid.mechanisms import amounts as calibration
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query import kinds as query
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
-from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query.scores import QuantileScore
 from pellucid.release import certificate
 from pellucid.release.door import Ask
@@ -85,14 +85,14 @@ def cell_of_v(rows):
 def totals(values, asked, relation="replace", labels=None, unit=None, ids=None):
     """Exact totals; with `labels`, row i (person i) has that secret label."""
     data = {"v": np.array(values, dtype=float)} | ({} if ids is None else {"id": ids})
-    engine = Engine(data, ONE, relation, unit or pel.Unit())
-    original = engine_module.secret_labels
+    engine = LocalEngine(data, ONE, relation, unit or pel.Unit())
+    original = engine_units.secret_labels
     if labels is not None:
-        engine_module.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
+        engine_units.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
     try:
         return engine.totals(asked)
     finally:
-        engine_module.secret_labels = original
+        engine_units.secret_labels = original
 
 
 def moved(before, after, relative=None):
@@ -223,7 +223,7 @@ def test_group_rows_is_attained(relation):
     scores = [choice.score.of(totals([*people, *some], choice.of, relation)) for some in (rows, [0.0] * k)]
     change = [b - a for a, b in zip(*scores)]
     public = Public(ONE, relation, pel.Unit(max_rows=k), Spend("epsilon", Fraction(1)), len(people) + k)
-    door = Ask(Engine({"v": np.array(people)}, ONE, relation, pel.Unit()), public, {"only": Fraction(1)})
+    door = Ask(LocalEngine({"v": np.array(people)}, ONE, relation, pel.Unit()), public, {"only": Fraction(1)})
     door.choose("only", choice)
     told = float(door.charges[0].sensitivity.split()[0]) * UNITS
     assert max(change) - min(change) == pytest.approx(told)
@@ -408,14 +408,14 @@ def test_ale_ties_is_attained():
         lambda d: 0.5 + np.where(d["sign"] == "up", 1, -1) * (d["x"] - 1) / 2,
         output=(0, 1), features=["x", "sign"], trained_on="other data",
     )  # fmt: skip
-    plan = accumulate.Plan(
+    intervals = accumulate.Intervals(
         np.array([0, 1]), np.array([1, 2]), np.array([[1.0, 0.25, 0.0], [0.0, 0.75, 1.0]]), np.array([5.0, 5.0])
     )
-    steps = ClippedSteps(climb, "x", np.arange(3.0), plan, 0.5)
+    steps = ClippedSteps(climb, "x", np.arange(3.0), intervals, 0.5)
     asked = Sum(steps, Cells(2, value=0.5, count_weight=0), columns=("x", "sign"))
 
     def of(signs):
-        return Engine({"x": [1] * len(signs), "sign": signs}, STEP, "replace", pel.Unit()).totals(asked)
+        return LocalEngine({"x": [1] * len(signs), "sign": signs}, STEP, "replace", pel.Unit()).totals(asked)
 
     assert of(["up"]) == [UNITS // 4, 3 * UNITS // 4]
     assert moved(of(["down", "up"]), of(["up", "up"]))[0] == sensitivity(asked, "replace").l1
@@ -538,7 +538,7 @@ def halve_price(patch):
 def halve_radii(patch):
     halved = lambda original: lambda *args: Radii(*(v / 2 for v in vars(original(*args)).values()))  # noqa: E731
     patch.setattr(shapley_bound, "shapley_radii", halved(shapley_bound.shapley_radii))
-    patch.setattr(Design, "radii", halved(Design.radii))
+    patch.setattr(Encoder, "radii", halved(Encoder.radii))
 
 
 def halve_shapley_span(patch):
@@ -580,9 +580,9 @@ SABOTAGE = {
         test_cluster_scores.halve_candidates_span,
     ),
     "combination-exponential": (
-        test_combination.test_combination_exponential_is_attained,
+        test_assignment.test_combination_exponential_is_attained,
         (),
-        test_combination.halve_combination_rate,
+        test_assignment.halve_combination_rate,
     ),
     "enabling-set": (test_flow.test_enabling_set_is_attained, (), test_flow.forget_to_split),
     "interval-enclosure": (test_intervals.test_interval_enclosure_is_attained, (), halve_outward),
@@ -591,7 +591,7 @@ SABOTAGE = {
     "shapley-set": (test_shapley_bound.test_shapley_set_is_attained, (5,), halve_norms(ShapleyVectors)),
     "shapley-radii": (test_shapley_bound.test_shapley_radii_is_attained, (5,), halve_radii),
     "shapley-span": (test_shapley_bound.test_shapley_span_is_attained, (4, "replace"), halve_shapley_span),
-    "shapley-design": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
+    "shapley-encoder": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
     "local-moments": (test_local_bound.test_local_moments_is_attained, (), halve_norms(Moments)),
     "local-gradient": (test_local_bound.test_local_gradient_is_attained, (), test_local_bound.halve_slope),
     "local-start": (test_local_bound.test_local_start_is_attained, (), test_local_bound.halve_start),

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pellucid as pel
-from pellucid.engine import local as engine_module
-from pellucid.engine.local import Engine
+from pellucid.engine import LocalEngine
+from pellucid.engine import units as engine_units
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box, Cells
-from pellucid.query.kinds import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
 from pellucid.query.scores import QuantileScore
 
 SCHEMA = pel.Schema({"v": pel.Number(0, 1)})
@@ -35,13 +35,13 @@ def block_mean(rows):
 
 def run(values, query, relation, labels):
     """Exact totals with the secret labels fixed: row i has label labels[i], whatever else is in the table."""
-    engine = Engine({"v": np.array(values, dtype=float)}, SCHEMA, relation, pel.Unit())
-    original = engine_module.secret_labels
-    engine_module.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
+    engine = LocalEngine({"v": np.array(values, dtype=float)}, SCHEMA, relation, pel.Unit())
+    original = engine_units.secret_labels
+    engine_units.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
     try:
         return engine.totals(query)
     finally:
-        engine_module.secret_labels = original
+        engine_units.secret_labels = original
 
 
 def query(over):
@@ -111,16 +111,16 @@ def test_repeats_move_no_further_than_one_pairing(values, new, seed, repeats, ad
         rng = np.random.default_rng(seed)
         with pytest.MonkeyPatch.context() as patch:
             # A fresh order at every turn, and the same one for the same record in both tables.
-            patch.setattr(engine_module, "secret_labels", lambda n, rng=rng: rng.integers(0, 2**60, 64)[:n].astype(np.uint64))
-            told.append(Engine({"v": np.array(table)}, SCHEMA, relation, pel.Unit()).totals(asked)[0])
+            patch.setattr(engine_units, "secret_labels", lambda n, rng=rng: rng.integers(0, 2**60, 64)[:n].astype(np.uint64))
+            told.append(LocalEngine({"v": np.array(table)}, SCHEMA, relation, pel.Unit()).totals(asked)[0])
     assert abs(told[1] - told[0]) <= once.linf
 
 
 def test_a_repeated_pairing_is_an_average():
     values = np.random.default_rng(0).random(50)
     asked = [Sum(differs, Box(1, 0, 1), over=Pairs(r), columns=("v",)) for r in (1, 40)]
-    single = [Engine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(asked[0])[0] / UNITS for _ in range(200)]
-    many = Engine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(asked[1])[0] / UNITS
+    single = [LocalEngine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(asked[0])[0] / UNITS for _ in range(200)]
+    many = LocalEngine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(asked[1])[0] / UNITS
     assert abs(many - np.mean(single)) < 4 * np.std(single) * (1 / 40 + 1 / 200) ** 0.5
 
 
@@ -169,7 +169,7 @@ def test_everybody_is_in_one_couple_but_the_odd_one():
         return np.zeros((len(first["v"]), 1))
 
     values = np.arange(7) / 10
-    Engine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(Sum(look, Box(1, 0, 1), over=Couples(), columns=("v",)))
+    LocalEngine({"v": values}, SCHEMA, "replace", pel.Unit()).totals(Sum(look, Box(1, 0, 1), over=Couples(), columns=("v",)))
     both = np.concatenate(seen[0])
     assert len(both) == 6 == len(set(both)) and set(both) <= set(values)
 
@@ -179,8 +179,8 @@ def test_couples_are_refused_under_add_remove():
     with pytest.raises(pel.PlanError, match="add-remove"):
         sensitivity(asked, "add-remove")
     for engine in (
-        Engine({"v": np.zeros(4)}, SCHEMA, "add-remove", pel.Unit()),
-        Engine({"v": np.zeros(4), "id": [0, 0, 1, 1]}, SCHEMA, "replace", pel.Unit("id", max_rows=2)),
+        LocalEngine({"v": np.zeros(4)}, SCHEMA, "add-remove", pel.Unit()),
+        LocalEngine({"v": np.zeros(4), "id": [0, 0, 1, 1]}, SCHEMA, "replace", pel.Unit("id", max_rows=2)),
     ):
         with pytest.raises(pel.ReleaseFailed):
             engine.totals(asked)
@@ -236,7 +236,7 @@ def test_cells_over_records_match_bincount():
     values = np.random.default_rng(0).random(1000)
     bound = Cells(10)
     cells = Sum(lambda rows: ((rows["v"] * 10).astype(int)[:, None], np.ones((len(rows), 1)), None), bound, columns=("v",))
-    totals = Engine({"v": values}, SCHEMA, "replace", pel.Unit(), batch_rows=37).totals(cells)
+    totals = LocalEngine({"v": values}, SCHEMA, "replace", pel.Unit(), batch_rows=37).totals(cells)
     assert [t // UNITS for t in totals] == np.bincount((values * 10).astype(int), minlength=10).tolist()
 
 

@@ -426,14 +426,14 @@ def test_everything_public_is_exported():
 
 def test_words_of_user_code_do_not_pass_as_ours(schema, people):
     """A map that raises our own kind of error, with a row in its message, is as silent as any other."""
-    from pellucid.engine.local import Engine
+    from pellucid.engine import LocalEngine
     from pellucid.public.schema import Unit
-    from pellucid.query.kinds import Sum
+    from pellucid.query import Sum
 
     def tells(rows):
         raise pel.ReleaseFailed(f"age {rows['age'][0]}")
 
-    engine = Engine(people, schema, "replace", Unit())
+    engine = LocalEngine(people, schema, "replace", Unit())
     with pytest.raises(pel.ReleaseFailed) as caught:
         engine.totals(Sum(tells, bounds.Box(1, 0, 1), columns=("age",)))
     assert "age" not in str(caught.value) and caught.value.__context__ is None

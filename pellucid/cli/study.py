@@ -37,9 +37,11 @@ from .. import explainers
 from ..errors import ModelError, PlanError
 from ..explainers import Explainer
 from ..ledger.accounting import Budget
+from ..public.black_box import PrivateTraining
 from ..public.clustering import Clustering
-from ..public.model import Model, PrivateTraining
+from ..public.model import Model
 from ..public.schema import Schema, Unit, did_you_mean, read_structured
+from ..query.functions import sent_whole
 from ..release.session import Session
 
 KNOWN = {
@@ -174,6 +176,7 @@ def _load(what: str, place: str, folder: Path) -> Any:
                 raise ImportError
             module = importlib.util.module_from_spec(spec)
             sys.modules[spec.name] = module
+            sent_whole(spec.name)
             spec.loader.exec_module(module)
         else:
             module = importlib.import_module(module_name)

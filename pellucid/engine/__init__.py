@@ -1,1 +1,23 @@
-"""Exact totals over a table: the only room that sees rows."""
+"""Exact totals over a table: the only room that sees rows.
+
+protocol    what an engine is; how to add one: docs/contributing-engine.md
+local       the engine for tables in memory and in Parquet files
+prepared    records kept next to an engine between questions
+
+tables      where rows come from: Arrow in memory, Parquet files
+decode      cells into declared domains
+units       who owns which row; pairs, couples and blocks by secret labels
+kernel      from decoded rows to exact totals
+shield      errors that say nothing about data
+
+sandbox     a user's function on blocks, each in a process of its own
+trial       such functions on public records, before anything is charged
+progress    a bar for the owner of the process
+"""
+
+from .local import LocalEngine
+from .prepared import Prepared
+from .protocol import Engine
+from .shield import shielded
+
+__all__ = ["Engine", "LocalEngine", "Prepared", "shielded"]

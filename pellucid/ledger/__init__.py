@@ -31,7 +31,8 @@ Fraction(3, 2)
 
 from fractions import Fraction
 
-from .book import Ledger
+from .ledger import Ledger
+from .store import LedgerStore
 from .values import SCALE, Account, Entry, Reservation, VerifyResult, budget_units, charge_units, checked_text, from_units
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Entry",
     "Fraction",
     "Ledger",
+    "LedgerStore",
     "Reservation",
     "VerifyResult",
     "budget_units",

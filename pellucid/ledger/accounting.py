@@ -8,10 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import PlanError
-from ..mechanisms import Currency, Spend, epsilon_of_rho, exact, rho_of_epsilon_delta
-
-RESOLUTION = 10**12
-"""Smallest parts of ε or ρ that are told apart."""
+from ..mechanisms import RESOLUTION, Currency, Spend, epsilon_of_rho, exact, rho_of_epsilon_delta
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,9 @@ class Budget:
     """
 
     epsilon: float
+    """The largest ε that all releases together may reach."""
     delta: float = 0.0
+    """The probability with which the bound on ε may fail, 0 for a bound that always holds."""
 
     def __post_init__(self) -> None:
         epsilon, delta = exact("epsilon", self.epsilon), exact("delta", self.delta)
@@ -87,9 +86,13 @@ class Amount(float):
     """An amount of budget: a float in the currency of the account, with its meaning attached."""
 
     currency: Currency
+    """What the float counts: ε or ρ."""
     epsilon: float
+    """The ε that this amount stands for, at `delta`."""
     delta: float
+    """The δ of the account's budget; 0 in an ε account."""
     rho: float | None
+    """The amount in zCDP; None in an ε account."""
 
     @classmethod
     def of(cls, budget: Budget, amount: Fraction) -> Amount:

@@ -10,8 +10,9 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import LedgerError
+from ..mechanisms import RESOLUTION
 
-SCALE = 10**12
+SCALE = RESOLUTION
 """Stored integers per unit of ε or ρ."""
 
 CURRENCIES = ("epsilon", "rho")
@@ -52,12 +53,19 @@ class Account:
     """One named private object as it stands now. Amounts are stored integers (`from_units`)."""
 
     name: str
+    """What the private object is called."""
     currency: str
+    """What is counted: "epsilon" (pure ε) or "rho" (zCDP)."""
     delta: str
+    """The δ at which ρ is turned into ε, as decimal text; "0" in an ε account."""
     relation: str
+    """How neighbouring tables differ."""
     unit: str
+    """Whom the guarantee protects."""
     budget: int
+    """All that may ever be spent, raises included."""
     spent: int
+    """All charges so far, released for or not."""
     bounded: bool
     """False once something not private happened to this object: its total is no longer bounded by what was spent."""
 
@@ -75,22 +83,37 @@ class Entry:
     """
 
     seq: int
+    """Its number in the ledger, from 1 without gaps."""
     account: str
+    """The account it is about."""
     kind: str
+    """What happened: see above."""
     amount: int
+    """What was granted or charged, in stored integers."""
     refers_to: int | None
+    """The number of the charge that a commit completes."""
     by: str
+    """Who asked."""
     purpose: str
+    """What for."""
     day: str
+    """The day it was written (UTC), as YYYY-MM-DD."""
     request: str
+    """What was asked, as text; the terms of the account if `kind` is "open"."""
     key: str
+    """What identical requests have in common."""
     budget: int
+    """The account's budget after this entry."""
     spent: int
+    """What the account has spent after this entry."""
     bounded: bool
+    """Whether the account's total is still bounded after this entry."""
     released: str
     """SHA-256 of the released text; empty unless `kind` is "commit"."""
     previous: str
+    """The hash of the entry before it; of the first entry, the start of the chain."""
     hash: str
+    """SHA-256 of all the fields above."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +121,29 @@ class Reservation:
     """A charge that is on disk and waits for its release."""
 
     seq: int
+    """The number of its entry."""
     account: str
+    """The account that was charged."""
     amount: int
+    """The charge, in stored integers."""
     hash: str
+    """The hash of its entry, which certificates carry."""
 
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """What a recount of the whole ledger found. `head` is the hash of the last good entry."""
+    """What a recount of the whole ledger found."""
 
     ok: bool
+    """Whether nothing was found wrong."""
     entries: int
+    """How many entries are good, from the first on."""
     first_bad: int | None
+    """The number of the first bad entry; None if there is none, or if the damage is not in an entry."""
     message: str
+    """The finding in words."""
     head: str
+    """The hash of the last good entry."""
 
 
 def today() -> str:

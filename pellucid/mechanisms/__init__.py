@@ -1,13 +1,35 @@
-"""The only place that draws noise: exact integer mechanisms, their calibration, and the law of the noise they add."""
+"""The only place that draws noise: exact integer mechanisms, their calibration, and the law of the noise they add.
 
-from .amounts import Currency, Norms, Spend, delta_of_rho, epsilon_of_rho, exact, rho_of_epsilon_delta, to_replace
-from .assignment import calibrate_combination
-from .choices import Choosing, calibrate_choice, choose, choose_combination
+amounts      what a charge buys: currencies, conversions, sensitivities as exact integers
+noise        additive noise: the mechanism with the smallest error for a spend, and the draw
+laws         the public law of that noise, for error bars
+choices      private choices by integer scores: one candidate, k of them, items for every place
+assignment   items for every place by one exact draw
+samplers     exact samplers that OpenDP does not have
+source       where randomness comes from; nothing else imports OpenDP
+"""
+
+from .amounts import (
+    RESOLUTION,
+    Currency,
+    Norms,
+    Spend,
+    delta_of_rho,
+    epsilon_of_rho,
+    exact,
+    rho_of_epsilon_delta,
+    root_below,
+    to_replace,
+)
+from .assignment import AssignmentScores
+from .choices import Choosing, calibrate_assignment, calibrate_choice, choose, choose_assignment
 from .laws import NoiseLaw
 from .noise import Mechanism, add_noise, calibrate
 from .source import is_private, secret_labels
 
 __all__ = [
+    "RESOLUTION",
+    "AssignmentScores",
     "Choosing",
     "Currency",
     "Mechanism",
@@ -16,15 +38,16 @@ __all__ = [
     "Spend",
     "add_noise",
     "calibrate",
+    "calibrate_assignment",
     "calibrate_choice",
-    "calibrate_combination",
     "choose",
-    "choose_combination",
+    "choose_assignment",
     "delta_of_rho",
     "epsilon_of_rho",
     "exact",
     "is_private",
     "rho_of_epsilon_delta",
+    "root_below",
     "secret_labels",
     "to_replace",
 ]

@@ -18,6 +18,9 @@ from ..errors import PlanError
 
 Currency = Literal["epsilon", "rho"]
 
+RESOLUTION = 10**12
+"""Parts that one unit of ε or ρ is counted in. Prices are rounded to them, and a ledger stores whole numbers of them."""
+
 
 def exact(name: str, value: Any) -> Fraction:
     """The decimal number the user wrote, exactly: 0.1 is one tenth, not the nearest binary fraction.
@@ -36,12 +39,20 @@ def exact(name: str, value: Any) -> Fraction:
     return Fraction(number)
 
 
+def root_below(square: Fraction) -> Fraction:
+    """A fraction just below the square root, to some twenty digits."""
+    digits = 10 ** (20 + len(str(square.denominator // max(square.numerator, 1))))
+    return Fraction(math.isqrt(int(square * digits * digits)), digits)
+
+
 @dataclass(frozen=True)
 class Spend:
     """An amount of privacy budget in the currency of its account."""
 
     currency: Currency
+    """ε or ρ."""
     amount: Fraction
+    """How much of it."""
 
     def part(self, share: Fraction) -> Spend:
         return Spend(self.currency, self.amount * share)
@@ -53,11 +64,14 @@ class Spend:
 
 @dataclass(frozen=True)
 class Norms:
-    """How far one unit can move a vector of integers, in three norms; the L2 norm is kept squared and whole."""
+    """How far one unit can move a vector of integers, in three norms."""
 
     l1: int
+    """The L1 norm of the change."""
     l2_squared: int
+    """The square of its L2 norm, so that it stays whole."""
     linf: int
+    """Its L∞ norm."""
 
     def __add__(self, other: Norms) -> Norms:
         """Two changes to the *same* coordinates, one after the other (triangle inequality)."""
@@ -111,7 +125,7 @@ def rho_of_epsilon_delta(epsilon: Fraction | float, delta: Fraction | float) -> 
     """
     eps, target = float(epsilon), float(delta)
     largest = _edge(lambda rho: delta_of_rho(rho, eps) <= target, inside=0.0, outside=eps + 1.0)
-    return Fraction(math.floor(largest * 10**12), 10**12)
+    return Fraction(math.floor(largest * RESOLUTION), RESOLUTION)
 
 
 @functools.lru_cache(maxsize=1024)

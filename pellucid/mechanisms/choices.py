@@ -1,4 +1,4 @@
-"""Private choices: one candidate (or k of them) by exact integer scores."""
+"""Private choices by exact integer scores: one candidate, k of them, or items for every place at once."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from . import source
-from .amounts import Spend
-
-if TYPE_CHECKING:
-    from .assignment import Tables
+from .amounts import Spend, root_below
+from .assignment import Assignment, AssignmentScores, Candidates
 
 
 @dataclass(frozen=True)
 class Choosing:
-    """A calibrated choice of `k` among scored candidates; `rate` is the factor of the score in the exponent."""
+    """A calibrated choice among scored candidates."""
 
     name: str
+    """The mechanism, for the certificate."""
     rate: Fraction
+    """The factor of the score in the exponent."""
     k: int
+    """How many candidates are chosen."""
     span: int
+    """What neighbours were taken to change at most: the largest minus the smallest change of a score."""
     cost: Fraction
+    """What it costs, in the currency it was calibrated for."""
     claim: str
+    """The claim the cost rests on."""
 
     @property
     def flip(self) -> bool:
@@ -47,6 +50,16 @@ def calibrate_choice(span: int, linf: int, spend: Spend, k: int = 1) -> Choosing
     return Choosing("exponential mechanism", rate, k, span, k * (rate * span) ** 2 / 8, "exponential-bounded-range")
 
 
+def calibrate_assignment(span: int, spend: Spend) -> Choosing:
+    """The rate at which one assignment costs at most the spend; `span` bounds max minus min of the change of the scores."""
+    if spend.currency == "epsilon":
+        rate, cost = spend.amount / span, spend.amount
+    else:
+        rate = root_below(8 * spend.amount / span**2)
+        cost = (rate * span) ** 2 / 8
+    return Choosing("exponential mechanism", rate, 1, span, cost, "combination-exponential")
+
+
 def choose(scores: Sequence[int], how: Choosing) -> list[int]:
     """The positions of the chosen candidates, best first (peeling: each pick leaves the list)."""
     left, picked = list(range(len(scores))), []
@@ -56,8 +69,6 @@ def choose(scores: Sequence[int], how: Choosing) -> list[int]:
     return picked
 
 
-def choose_combination(
-    tables: Tables, how: Choosing, per_cluster: int = 1, candidates: Sequence[Sequence[int]] | None = None
-) -> list[tuple[int, ...]]:
-    """Attributes for every cluster, all by one draw over all combinations."""
-    return source.current.combine(tables, how.rate, per_cluster, candidates)
+def choose_assignment(scores: AssignmentScores, how: Choosing, picks: int = 1, candidates: Candidates = None) -> Assignment:
+    """`picks` items for every place, all by one draw over all assignments."""
+    return source.current.assign(scores, how.rate, picks, candidates)

@@ -17,18 +17,19 @@ NoiseKind = Literal["laplace", "gaussian", "k-norm", "none"]
 
 @dataclass(frozen=True)
 class NoiseLaw:
-    """Noise of one joint draw over `size` coordinates.
-
-    `scale` is Laplace's b, the Gaussian's σ, or for K-norm the Δ/ε of z = r·u with r ~ Gamma(size + 1, scale) and u
-    uniform in the unit cube. The lattice is so fine that the continuous law describes it to nine digits.
+    """Noise of one joint draw. The lattice is so fine that the continuous law describes it to nine digits.
 
     >>> round(NoiseLaw("k-norm", 1.0, 20).std, 2)
     12.41
     """
 
     kind: NoiseKind
+    """Its family; "none" for numbers without noise."""
     scale: float
+    """Laplace's b, the Gaussian's σ, or for K-norm the Δ/ε of z = r·u with r ~ Gamma(size + 1, scale) and u uniform in the
+    cube from -1 to 1."""
     size: int
+    """How many coordinates are drawn together."""
 
     @property
     def std(self) -> float:

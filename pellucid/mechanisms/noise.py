@@ -14,16 +14,24 @@ from .laws import NoiseKind, NoiseLaw
 
 @dataclass(frozen=True)
 class Mechanism:
-    """One calibrated draw: what kind of noise, at what integer scale, and what it really costs."""
+    """One calibrated draw: what kind of noise, at what scale, and what it really costs."""
 
     kind: NoiseKind
+    """The law of the noise."""
     size: int
+    """How many coordinates get noise."""
     scale: Fraction
+    """Its scale, in units of the integers it is added to."""
     norm: str
+    """The norm it was calibrated in, for the certificate."""
     sensitivity: float
+    """How far one unit can move the vector in that norm."""
     cost: Fraction
+    """What it costs, at most what it was calibrated for."""
     claim: str
+    """The claim the cost rests on."""
     relative: tuple[float, ...] = ()
+    """The noise scales of the coordinates relative to each other; none where all are the same."""
 
     @property
     def law(self) -> NoiseLaw:

@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
-import opendp.domains as domains
-import opendp.measurements as measurements
-import opendp.metrics as metrics
-from opendp.mod import Measurement, enable_features
 
-from . import samplers as exact_samplers
-
-if TYPE_CHECKING:
-    from .assignment import Tables
-
-enable_features("contrib")
+from . import samplers
+from .assignment import Assignment, AssignmentScores, Candidates, draw_assignment
 
 
 class Source(Protocol):
+    """What can be drawn. Noise is integers around zero."""
+
     private: bool
+    """Whether what it draws is secret and has the law that was asked for."""
 
     def laplace(self, scale: float, size: int) -> list[int]: ...
 
@@ -37,15 +32,18 @@ class Source(Protocol):
 
     def pick(self, scores: list[int], rate: Fraction, flip: bool) -> int: ...
 
-    def combine(
-        self, tables: Tables, rate: Fraction, per_cluster: int, candidates: Sequence[Sequence[int]] | None
-    ) -> list[tuple[int, ...]]: ...
+    def assign(self, scores: AssignmentScores, rate: Fraction, picks: int, candidates: Candidates) -> Assignment: ...
 
     def bits(self, count: int) -> bytes: ...
 
 
 @functools.lru_cache(maxsize=64)
-def _opendp(kind: str, scale: float) -> Measurement:
+def _opendp(kind: str, scale: float) -> Callable[[list[int]], list[int]]:
+    # Imported at the first draw: it takes a tenth of a second, and to plan, preview or read a saved release draws nothing.
+    from opendp import domains, measurements, metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
     vector = domains.vector_domain(domains.atom_domain(T="i64"))
     if kind == "laplace":
         return measurements.make_laplace(vector, metrics.l1_distance(T="i64"), scale=scale)
@@ -65,26 +63,22 @@ class SystemSource:
     def laplace(self, scale: float, size: int) -> list[int]:
         if scale <= LIBRARY_LIMIT:
             return _opendp("laplace", scale)([0] * size)
-        return [exact_samplers.laplace(Fraction(scale), secrets.randbelow) for _ in range(size)]
+        return [samplers.laplace(Fraction(scale), secrets.randbelow) for _ in range(size)]
 
     def gaussian(self, scale: float, size: int) -> list[int]:
         if scale <= LIBRARY_LIMIT:
             return _opendp("gaussian", scale)([0] * size)
-        return [exact_samplers.gaussian(Fraction(scale), secrets.randbelow) for _ in range(size)]
+        return [samplers.gaussian(Fraction(scale), secrets.randbelow) for _ in range(size)]
 
     def cube(self, ratio: Fraction, size: int) -> list[int]:
-        return exact_samplers.cube(ratio, size, secrets.randbelow)
+        return samplers.cube(ratio, size, secrets.randbelow)
 
     def pick(self, scores: list[int], rate: Fraction, flip: bool) -> int:
-        sample = exact_samplers.permute_and_flip if flip else exact_samplers.exponential
+        sample = samplers.permute_and_flip if flip else samplers.exponential
         return sample(scores, rate, secrets.randbelow)
 
-    def combine(
-        self, tables: Tables, rate: Fraction, per_cluster: int, candidates: Sequence[Sequence[int]] | None
-    ) -> list[tuple[int, ...]]:
-        from .assignment import draw_combination
-
-        return draw_combination(tables, rate, secrets.randbelow, per_cluster, candidates)
+    def assign(self, scores: AssignmentScores, rate: Fraction, picks: int, candidates: Candidates) -> Assignment:
+        return draw_assignment(scores, rate, secrets.randbelow, picks, candidates)
 
     def bits(self, count: int) -> bytes:
         return secrets.token_bytes(count)

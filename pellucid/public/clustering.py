@@ -1,48 +1,49 @@
-"""Clusterings as functions on records: declared labels, the trial on public records, and centres released privately.
+"""Clusterings: black boxes that put every record into one of the declared clusters.
 
-A clustering is a black box like a model, with labels in place of numbers, and the same rules hold: it is tried on public
-records before anything is charged, it is called quietly, and a record on which it fails, or to which it gives a label that
-was not declared, belongs to no cluster, alone and in silence. A *column* of labels computed from private data is not a
-function on records: one person more could move the label of everybody else.
+A record on which a clustering fails, or to which it gives a label that was not declared, belongs to no cluster, alone and in
+silence. A *column* of labels computed from private data is not a function on records: one person more could move the label of
+everybody else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from joblib import parallel_config
 
-from ..errors import ModelError, SchemaError
-from .model import PROBES, BlackBox, Input, PrivateTraining, ReadyModel, _fingerprint, _forms, _NotOnePerRow, _Refused, _trials
-from .schema import Columns, Schema, did_you_mean
-from .silence import quiet
-
-if TYPE_CHECKING:
-    from .rows import Rows
+from ..errors import ModelError
+from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused, tried
+from .fingerprint import fingerprinted_as
+from .frozen import settle
+from .rows import Rows
+from .schema import Columns, Schema
 
 MOST_CLUSTERS = 10_000
+ONE_PER_ROW = "it must return one label per row."
 
 
+@fingerprinted_as("pellucid.clustering", "Clustering")
 @dataclass(frozen=True, eq=False)
 class Clustering(BlackBox):
     """A fitted estimator with predict(), or a plain callable on a DataFrame, that puts every record into a declared cluster.
 
-    `clusters` are the labels it may give, as `range(5)` or a list of names. `trained_on` is required: "other data", "this
-    data" or `PrivateTraining(eps, delta)`. `features` and `input` are as for a `Model`. Explainers see clusters by their
-    position in the declared order.
+    Explainers see clusters by their position in the declared order.
 
-    >>> ages = Clustering(lambda d: d["age"] // 50, clusters=range(2), features=["age"], trained_on="other data")
-    >>> ages.ready(Schema({"age": Number(0, 99)})).labels({"age": np.array([30.0, 70.0])})
+    >>> import pellucid as pel
+    >>> ages = pel.Clustering(lambda d: d["age"] // 50, clusters=range(2), features=["age"], trained_on="other data")
+    >>> ages.ready(pel.Schema({"age": pel.Number(0, 99)})).labels({"age": np.array([30.0, 70.0])})
     array([0, 1])
     """
 
+    kind: ClassVar[str] = "clustering"
+
     clusters: tuple[Any, ...] = ()
+    """The labels it may give, in order, as `range(5)` or a list of names."""
 
     def __init__(
         self,
@@ -54,7 +55,9 @@ class Clustering(BlackBox):
         name: str = "",
     ):
         _check_predictor(predictor)
-        self._settle(predictor, features, trained_on, input, name, clusters=_declared_labels(clusters))
+        labels = _declared_labels(clusters)
+        super().__init__(predictor, features, trained_on, input, name)
+        settle(self, clusters=labels)
 
     @property
     def declared(self) -> list[Any]:
@@ -62,11 +65,16 @@ class Clustering(BlackBox):
 
     @property
     def bound_text(self) -> str:
-        """What is enforced about its answers, for the certificate."""
         return f"one of {len(self.clusters)} declared clusters; a record with any other label belongs to none"
 
-    def _tried(self, schema: Schema) -> ReadyClustering:
-        return _try_on_public_records(self, schema)
+    def ready(self, schema: Schema) -> ReadyClustering:
+        return tried(self, schema)
+
+    def in_form(self, schema: Schema, features: tuple[str, ...], input: str) -> ReadyClustering:
+        return ReadyClustering(self, schema, features, input)
+
+    def fingerprint_with(self, answers: np.ndarray) -> str:
+        return hashlib.sha256(f"{super().fingerprint_with(answers)} {self.clusters!r}".encode()).hexdigest()
 
 
 def _check_predictor(predictor: Any) -> None:
@@ -106,16 +114,21 @@ def _declared_labels(clusters: Any) -> tuple[Any, ...]:
     return listed
 
 
-class ReadyClustering(ReadyModel):
+class ReadyClustering(Ready):
     """A clustering that passed its trial on public records, bound to a schema."""
 
+    refusals = Refusals(
+        batch="it raised {error} on a smaller batch of the same records; a clustering must be a function of one row.",
+        changed="its label for a record changed {what}; a clustering must be a function of one row (no fitting, ranks, batch "
+        "statistics or state).",
+    )
+
     def __init__(self, clustering: Clustering, schema: Schema, features: tuple[str, ...], input: str):
-        self.clustering, self.schema, self.features, self.input = clustering, schema, features, input
         predictor = clustering.predictor
-        self._call: Callable[[Any], Any] = predictor.predict if hasattr(predictor, "predict") else predictor
+        super().__init__(predictor.predict if hasattr(predictor, "predict") else predictor, schema, features, input)
+        self.clustering = clustering
         self._place = {label: float(i) for i, label in enumerate(clustering.clusters)}
         self._codes = _whole_labels(clustering.clusters)
-        self.fingerprint = ""
 
     def labels(self, rows: Rows | Columns) -> np.ndarray:
         """The position of each record's cluster in the declared order; -1 for a record that belongs to none."""
@@ -123,15 +136,29 @@ class ReadyClustering(ReadyModel):
 
     def predict(self, inputs: Any) -> np.ndarray:
         """Positions of clusters for the predictor's own inputs, -1 for a record that belongs to none."""
-        with quiet():
-            positions = self._answers(inputs)
+        positions = self.row_by_row(inputs)
         return np.where(np.isnan(positions), -1.0, positions).astype(np.int64)
 
     def raw(self, inputs: Any) -> np.ndarray:
         """Positions as floats, NaN for a label that was not declared."""
         return self.positions(self.named(inputs))
 
+    def accepted(self, inputs: Any) -> np.ndarray:
+        labels = self.named(inputs)
+        positions = self.positions(labels)
+        if np.isnan(positions).any():
+            undeclared = labels[int(np.argmax(np.isnan(positions)))]
+            raise Refused(
+                f"it gave the label {str(undeclared)[:80]!r} ({type(undeclared).__name__}), which clusters= does not declare; "
+                "declare every label it can give."
+            )
+        return positions
+
+    def agree(self, answers: np.ndarray, again: np.ndarray) -> bool:
+        return np.array_equal(again, answers)
+
     def positions(self, labels: Sequence[Any] | np.ndarray) -> np.ndarray:
+        """Labels as positions in the declared order, NaN for one that was not declared."""
         if isinstance(labels, np.ndarray):
             if labels.dtype.kind in "iu" and self._codes is not None:
                 low, table = self._codes
@@ -144,21 +171,18 @@ class ReadyClustering(ReadyModel):
 
     def named(self, inputs: Any) -> Sequence[Any] | np.ndarray:
         """The predictor's own labels, one per row; whole numbers stay an array."""
-        # A shallow copy: a predictor that writes into its input writes into its own.
-        given = inputs.copy(deep=False) if isinstance(inputs, pd.DataFrame) else inputs.copy()
-        with parallel_config(backend="sequential"):
-            answers = self._call(given)
+        answers = self.called(inputs)
         if getattr(answers, "ndim", 1) == 2 and answers.shape[1] == 1:
             answers = np.asarray(answers)[:, 0]
         if isinstance(answers, str) or getattr(answers, "ndim", 1) != 1 or not hasattr(answers, "__len__"):
-            raise _NotOnePerRow
+            raise Refused(ONE_PER_ROW)
         if isinstance(answers, pd.Series) and isinstance(answers.dtype, np.dtype):
             answers = answers.to_numpy()
         if isinstance(answers, np.ndarray) and answers.dtype.kind in "iu" and len(answers) == len(inputs):
             return answers
         listed = answers.tolist() if hasattr(answers, "tolist") else list(answers)
         if len(listed) != len(inputs):
-            raise _NotOnePerRow
+            raise Refused(ONE_PER_ROW)
         return listed
 
 
@@ -170,58 +194,3 @@ def _whole_labels(clusters: tuple[Any, ...]) -> tuple[int, np.ndarray] | None:
     for i, label in enumerate(clusters):
         table[label - min(clusters)] = i
     return min(clusters), table
-
-
-def _try_on_public_records(clustering: Clustering, schema: Schema) -> ReadyClustering:
-    features = clustering.features or tuple(schema)
-    for name in features:
-        if name not in schema:
-            raise SchemaError(f"the clustering uses {name!r}, which the schema does not declare{did_you_mean(name, schema)}.")
-    columns = {name: column for name, column in schema.sample(PROBES).items() if name in features}
-    failures: list[str] = []
-    for form in _forms(clustering, schema, features):
-        ready = ReadyClustering(clustering, schema, features, form)
-        try:
-            answers = _fingerprint(clustering, _tried(ready, columns))
-        except _Refused as refusal:
-            failures.append(str(refusal))
-            continue
-        ready.fingerprint = hashlib.sha256(f"{answers} {clustering.clusters!r}".encode()).hexdigest()
-        return ready
-    raise ModelError(
-        f"the clustering {clustering.name!r} was refused on public records drawn from the schema: {failures[0]} "
-        "Nothing was charged."
-    )
-
-
-def _tried(ready: ReadyClustering, columns: Columns) -> np.ndarray:
-    """Positions of the labels, once they have been shown to belong to single rows. Only public records are involved."""
-    inputs = ready.inputs(columns)
-    with quiet():
-        try:
-            labels = ready.named(inputs)
-            positions = ready.positions(labels)
-        except _NotOnePerRow:
-            raise _Refused("it must return one label per row.") from None
-        except (Exception, SystemExit) as error:
-            raise _Refused(f"it raised {type(error).__name__} ({str(error)[:200]}); check features= and input=.") from None
-        if np.isnan(positions).any():
-            undeclared = labels[int(np.argmax(np.isnan(positions)))]
-            raise _Refused(
-                f"it gave the label {str(undeclared)[:80]!r} ({type(undeclared).__name__}), which clusters= does not declare; "
-                "declare every label it can give."
-            )
-        try:
-            trials = _trials(ready, inputs, len(inputs))
-        except (Exception, SystemExit) as error:
-            raise _Refused(
-                f"it raised {type(error).__name__} on a smaller batch of the same records; "
-                "a clustering must be a function of one row."
-            ) from None
-    for what, again in trials:
-        if not np.array_equal(again, positions):
-            raise _Refused(
-                f"its label for a record changed {what}; a clustering must be a function of one row (no fitting, ranks, batch "
-                "statistics or state)."
-            )
-    return positions

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .fingerprint import fingerprinted_as
 from .schema import Category, Feature, Number
 
 WIDE = 1000
@@ -70,12 +71,15 @@ def nearest(grid: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), -1, found)
 
 
+@fingerprinted_as("pellucid.grids", "Bins")
 @dataclass(frozen=True)
 class Bins:
     """Cells of a histogram over one feature. A value missing as NaN has a cell of its own, the last one."""
 
     feature: Feature
+    """What is counted."""
     edges: tuple[float, ...] = ()
+    """Where intervals begin and end; none where every value has a cell of its own."""
 
     @property
     def has_missing(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,14 @@ class Rows:
         return pd.DataFrame(
             {name: self.schema[name].values_at(self.columns[name]) for name in self.schema if name in self.columns}, copy=False
         )
+
+    @classmethod
+    def joined(cls, batches: Iterable[Rows], schema: Schema, columns: Sequence[str]) -> Rows:
+        """All batches as one, with these columns, also where there is none."""
+        listed = list(batches)
+        parts = [batch.parts for batch in listed if batch.parts is not None]
+        merged = {name: np.concatenate([np.empty(0), *(batch[name] for batch in listed)]) for name in columns}
+        return cls(schema, merged, np.concatenate(parts) if parts else None)
 
     def take(self, index: np.ndarray) -> Rows:
         parts = None if self.parts is None else self.parts[index]

@@ -18,6 +18,8 @@ import numpy as np
 import yaml
 
 from ..errors import SchemaError
+from .fingerprint import fingerprinted_as
+from .frozen import settle
 
 Relation = Literal["replace", "add-remove"]
 RELATIONS: tuple[str, ...] = get_args(Relation)
@@ -42,23 +44,26 @@ def _finite(name: str, value: Any) -> float:
     return number
 
 
+@fingerprinted_as("pellucid.schema", "Number")
 @dataclass(frozen=True)
 class Number:
     """A numeric column with public bounds; values outside are moved to the nearest bound.
-
-    `missing` is what a missing or unparsable cell becomes, and what the model receives; the default is the middle of
-    the range, and `float("nan")` hands the model a NaN. `source` says where the bounds come from and is printed on
-    every certificate that used them.
 
     >>> Number(17, 90, integer=True, source="form 12").missing
     54.0
     """
 
     lo: float
+    """The smallest value."""
     hi: float
+    """The largest value."""
     integer: bool = False
+    """Whether all values are whole numbers."""
     missing: float | None = None
+    """What a missing or unparsable cell becomes, and what the model receives: by default the middle of the range;
+    `float("nan")` hands the model a NaN."""
     source: str = ""
+    """Where the bounds come from; printed on every certificate that used them."""
 
     def __post_init__(self) -> None:
         lo, hi = _finite("lo", self.lo), _finite("hi", self.hi)
@@ -76,8 +81,7 @@ class Number:
             missing = float(missing)
             if not math.isnan(missing) and not lo <= missing <= hi:
                 raise SchemaError(f"missing={missing!r} lies outside [{lo:g}, {hi:g}]; choose a value inside, or float('nan').")
-        for name, value in (("lo", lo), ("hi", hi), ("missing", missing)):
-            object.__setattr__(self, name, value)
+        settle(self, lo=lo, hi=hi, missing=missing)
 
     @property
     def levels(self) -> int | None:
@@ -117,22 +121,25 @@ class Number:
         return entry
 
 
+@fingerprinted_as("pellucid.schema", "Category")
 @dataclass(frozen=True)
 class Category:
-    """A column with declared values; anything else becomes `unknown`, an empty cell becomes `missing`.
-
-    Both default to the first declared value. `ordered=True` says that the order of the values means something
-    (education levels), which accumulated effects use.
+    """A column with declared values.
 
     >>> Category(["F", "M"], missing="M").position("M")
     1
     """
 
     values: tuple[Any, ...]
+    """What the column may say: text, numbers or booleans."""
     ordered: bool = False
+    """Whether the order of the values means something (education levels), which accumulated effects use."""
     missing: Any = None
+    """What an empty cell becomes: by default the first declared value."""
     unknown: Any = None
+    """What a value that is not declared becomes: by default the same as an empty cell."""
     source: str = ""
+    """Where the values come from; printed on every certificate that used them."""
 
     def __init__(self, values: Sequence[Any], ordered: bool = False, missing: Any = None, unknown: Any = None, source: str = ""):
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | range):
@@ -153,14 +160,7 @@ class Category:
                 raise SchemaError(
                     f"{name}={value!r} is not one of the declared values {list(listed)!r}; add it or choose one of them."
                 )
-        for name, value in (
-            ("values", listed),
-            ("ordered", bool(ordered)),
-            ("missing", missing),
-            ("unknown", unknown),
-            ("source", source),
-        ):
-            object.__setattr__(self, name, value)
+        settle(self, values=listed, ordered=bool(ordered), missing=missing, unknown=unknown, source=source)
 
     @property
     def levels(self) -> int:
@@ -197,7 +197,10 @@ class Category:
 
 
 def Boolean(missing: bool = False, source: str = "") -> Category:
-    """A yes/no column.
+    """A yes/no column: a category of the values False and True.
+
+    `missing` is what an empty cell becomes.
+    `source` says where the declaration comes from; printed on every certificate that used it.
 
     >>> Boolean().values
     (False, True)
@@ -208,21 +211,21 @@ def Boolean(missing: bool = False, source: str = "") -> Category:
 Feature = Number | Category
 
 
+@fingerprinted_as("pellucid.schema", "Unit")
 @dataclass(frozen=True)
 class Unit:
-    """Whom the guarantee protects, when one person may own several rows.
-
-    With a column, at most `max_rows` rows of a person are kept, chosen independently of their content, and averaged,
-    so that bounds do not grow; rows without an id are dropped. Without a column nothing can be enforced: noise is
-    scaled up `max_rows` times and certificates are conditional on nobody having more rows than that.
-    Claims: person-average, group-rows
+    """Whom the guarantee protects, when one person may own several rows. Claims: person-average, group-rows
 
     >>> Unit("patient_id", max_rows=5).text
     'all rows of one patient_id (at most 5 kept, averaged)'
     """
 
     column: str | None = None
+    """The column that says whose a row is; rows without an id are dropped. Without a column nothing can be enforced: noise
+    is scaled up `max_rows` times and certificates are conditional on nobody having more rows than that."""
     max_rows: int = 1
+    """How many rows of a person count. With a column so many are kept, chosen independently of their content, and averaged,
+    so that bounds do not grow."""
 
     def __post_init__(self) -> None:
         if self.column is not None and not isinstance(self.column, str):
@@ -242,8 +245,11 @@ class Unit:
         return "one row" if self.max_rows == 1 else f"up to {self.max_rows} rows of one person (not enforced)"
 
 
+@fingerprinted_as("pellucid.schema", "Schema")
 class Schema(Mapping[str, Feature]):
     """The declared columns, in order.
+
+    `features` are the columns by name: a `Number` or a `Category` (or `Boolean()`) each.
 
     >>> schema = Schema({"age": Number(17, 90, integer=True), "sex": Category(["F", "M"])})
     >>> list(schema), schema["age"].hi

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """Discard all output of the code inside, also from compiled libraries."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):

@@ -25,7 +25,11 @@ class Bound(ABC):
 
     claim: str
     enforced: bool = True
+    """Whether contributions are clipped into the set, or lie in it by a theorem."""
     relative: tuple[float, ...] = ()
+    """Noise scales of the coordinates relative to each other; empty when they are equal."""
+    one: int = UNITS
+    """Grid units that `Answer.numbers` counts as one: the radius of the set, or one record."""
     of_blocks: bool = False
     """Whether only blocks contribute: a person with several rows has no part of such a contribution."""
 
@@ -62,25 +66,41 @@ class Bound(ABC):
         """What 2^30 grid units are worth in the user's units, for the certificate."""
 
 
-def _round(values: np.ndarray, unit: float) -> np.ndarray:
+class MeasuredBound(Bound):
+    """A bound that also tells the length of what each single record brings: what individual accounting needs."""
+
+    @abstractmethod
+    def integers(self, values: Any, parts: Parts = None) -> np.ndarray:
+        """Contributions as integer rows inside the set."""
+
+    @abstractmethod
+    def squared_lengths(self, rows: np.ndarray) -> np.ndarray:
+        """The squared L2 length of what each integer row adds to the totals."""
+
+    @abstractmethod
+    def total_of(self, rows: np.ndarray) -> list[int]:
+        """The exact totals of integer rows that are inside the set."""
+
+
+def to_grid(values: np.ndarray, unit: float) -> np.ndarray:
     """Nearest grid point, saturated far outside every set so that infinities and NaN become integers."""
     with np.errstate(over="ignore"):
         scaled = np.nan_to_num(np.asarray(values, dtype=float) / unit, nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
     return np.rint(np.clip(scaled, -(2.0**62), 2.0**62)).astype(np.int64)
 
 
-def _part_of(limit: int, parts: Parts) -> np.ndarray | int:
+def part_of(limit: int, parts: Parts) -> np.ndarray | int:
     """The share of a limit that one of k rows may use; a row with k = 0 was dropped and may use nothing."""
     if parts is None:
         return limit
     return np.where(parts > 0, limit // np.maximum(parts, 1), 0)
 
 
-def _sum(rows: np.ndarray) -> list[int]:
+def column_sums(rows: np.ndarray) -> list[int]:
     return [int(v) for v in rows.sum(axis=0)]
 
 
-def _ceil_sqrt(value: int) -> int:
+def ceil_sqrt(value: int) -> int:
     root = math.isqrt(value)
     return root + (root * root < value)
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import PlanError
 from ..mechanisms import Norms
 from . import compiled as fast
-from .bound import UNITS, Bound, Parts, _ceil_sqrt, _part_of, _round, _sum, shrink_into_ball
+from .bound import UNITS, Bound, Parts, ceil_sqrt, column_sums, part_of, shrink_into_ball, to_grid
 from .reviewed import reviewed
 
 
@@ -62,8 +62,8 @@ class Box(Bound):
         values = np.asarray(values, dtype=float)
         if values.ndim != 2 or values.shape[1] != self.length:
             raise AssertionError("a map must give one row of values per record")
-        centred = _round(values - self.centre, self.unit)
-        limit = _part_of(UNITS, parts)
+        centred = to_grid(values - self.centre, self.unit)
+        limit = part_of(UNITS, parts)
         if parts is not None:
             # Truncation toward zero keeps the sum of k shares inside the set.
             centred = np.clip(centred, -UNITS, UNITS)
@@ -77,7 +77,7 @@ class Box(Bound):
         return clipped
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return [self.weight * v for v in _sum(self.integers(contributions, parts))]
+        return [self.weight * v for v in column_sums(self.integers(contributions, parts))]
 
     def added(self) -> Norms:
         return Norms(self.size * UNITS, self.size * UNITS**2, UNITS).times(self.weight)
@@ -145,15 +145,15 @@ class Cells(Bound):
             weight = np.ones(cell.shape)
         inside = (cell >= 0) & (cell < self.cells)
         place = np.where(inside, cell, 0).astype(np.intp)
-        limit = np.broadcast_to(_part_of(UNITS, parts), len(cell))
+        limit = np.broadcast_to(part_of(UNITS, parts), len(cell))
         divide = 1 if parts is None else np.maximum(parts, 1)[:, None]
         out: list[int] = []
         count = None
         if self.counts:
-            share = np.clip(_round(np.where(inside, weight, 0.0), 1.0 / UNITS), 0, UNITS) // divide
+            share = np.clip(to_grid(np.where(inside, weight, 0.0), 1.0 / UNITS), 0, UNITS) // divide
             count = _within(share, limit) * self.counts // UNITS
         if self.value is not None:
-            values = np.clip(_round(np.where(inside, value, 0.0), self.unit), -UNITS, UNITS)
+            values = np.clip(to_grid(np.where(inside, value, 0.0), self.unit), -UNITS, UNITS)
             size = _within(np.abs(values) // divide, limit)
             if count is not None:
                 # In the hull a part of the count allows the same part of τ.
@@ -233,7 +233,7 @@ class CrossCells(Bound):
         if not whole:
             inside = np.logical_and.reduce([(array >= 0) & (array < size) for array, size in limits])
         place = group[inside].astype(np.intp)
-        weight = None if parts is None else np.asarray(_part_of(UNITS, parts))[inside].astype(float)
+        weight = None if parts is None else np.asarray(part_of(UNITS, parts))[inside].astype(float)
         out: list[int] = []
         for value, size in zip(values, self.sizes, strict=True):
             cell = place * size + value[inside]
@@ -302,6 +302,7 @@ class Ball(Bound):
 
     LIMIT = 1 << 26
     """Units per radius: squares of 2^26 add up over 2^10 coordinates inside 64 bits."""
+    one = LIMIT
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 1024 or not self.radius > 0:
@@ -318,18 +319,18 @@ class Ball(Bound):
         return self.radius / self.LIMIT
 
     def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
-        z = np.clip(_round(values, self.unit), -self.LIMIT, self.LIMIT)
+        z = np.clip(to_grid(values, self.unit), -self.LIMIT, self.LIMIT)
         z = shrink_into_ball(z, self.LIMIT**2)
         return z if parts is None else np.where(parts[:, None] > 0, np.sign(z) * (np.abs(z) // np.maximum(parts, 1)[:, None]), 0)
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return _sum(self.integers(contributions, parts))
+        return column_sums(self.integers(contributions, parts))
 
     def added(self) -> Norms:
-        return Norms(_ceil_sqrt(self.length * self.LIMIT**2), self.LIMIT**2, self.LIMIT)
+        return Norms(ceil_sqrt(self.length * self.LIMIT**2), self.LIMIT**2, self.LIMIT)
 
     def replaced(self) -> Norms:
-        return Norms(2 * _ceil_sqrt(self.length * self.LIMIT**2), 4 * self.LIMIT**2, 2 * self.LIMIT)
+        return Norms(2 * ceil_sqrt(self.length * self.LIMIT**2), 4 * self.LIMIT**2, 2 * self.LIMIT)
 
     @property
     def text(self) -> str:
@@ -354,6 +355,8 @@ class Gram(Bound):
     claim = "gram-sum"
 
     LIMIT = 1 << 17
+    """Units per radius of a row: 18 bits, so that products over 2^16 rows are exact in floats."""
+    one = LIMIT**2
 
     def __post_init__(self) -> None:
         if self.length < 1 or not self.radius > 0:
@@ -375,10 +378,10 @@ class Gram(Bound):
 
     def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
         values = np.asarray(values, dtype=float)
-        limit = np.broadcast_to(_part_of(self.LIMIT**2, parts), len(values))
+        limit = np.broadcast_to(part_of(self.LIMIT**2, parts), len(values))
         if parts is not None:
             values = values / np.sqrt(np.maximum(parts, 1))[:, None]
-        z = np.clip(_round(values, self.radius / self.LIMIT), -self.LIMIT, self.LIMIT)
+        z = np.clip(to_grid(values, self.radius / self.LIMIT), -self.LIMIT, self.LIMIT)
         return shrink_into_ball(z, limit)
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:

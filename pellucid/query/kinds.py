@@ -1,8 +1,9 @@
-"""What may be asked of data: sums of bounded contributions, several sums in one draw, and private choices.
+"""The kinds of query: sums of bounded contributions, several sums in one draw, images of sums, and private choices.
 
     Sum(map, bound, over=Records() | Pairs() | Couples() | Blocks(l))
     Joint([sums])
-    Choice(of=Sum, score=<reviewed scorer>, k=1)
+    Reading(of=Sum, image=<reviewed image>)
+    Choice(of=Sum | Joint, score=<reviewed score>, k=1)
 
 A `map` sees decoded rows and gives one contribution per record (per pair, per block). It must be row-local: the
 contribution of a record depends on that record alone. The bound clips whatever the map returns.
@@ -15,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import PlanError
-from ..mechanisms import Norms
-from ..public.schema import Relation
+from ..public.frozen import settle
 from .bound import Bound
+from .image import Image
 from .reviewed import check_reviewed
 from .scores import Score
 
@@ -70,27 +71,18 @@ class Blocks:
 Over = Records | Pairs | Couples | Blocks
 
 
-def changes(over: Over, relation: Relation) -> tuple[int, int]:
-    """How many contributions are (added, replaced) when one unit is added or replaced. Claims: pairs, couples, blocks"""
-    if isinstance(over, Blocks):
-        return (0, 1)
-    if isinstance(over, Couples):
-        if relation == "add-remove":
-            raise PlanError("couples need a public number of records: under add-remove use pairs.")
-        return (0, 1)
-    if isinstance(over, Pairs):
-        return (1, 1) if relation == "add-remove" else (0, 2)
-    return (1, 0) if relation == "add-remove" else (0, 1)
-
-
 @dataclass(frozen=True)
 class Sum:
     """A total of bounded contributions."""
 
     map: Callable[..., Any]
+    """From decoded rows to contributions."""
     bound: Bound
+    """The set that every contribution is clipped into."""
     over: Over = field(default_factory=Records)
+    """What contributes: records, pairs, couples or blocks."""
     columns: tuple[str, ...] = ()
+    """The columns that the map reads."""
 
     def __post_init__(self) -> None:
         check_reviewed(self.bound, "bound")
@@ -101,17 +93,22 @@ class Sum:
     def size(self) -> int:
         return self.bound.size
 
+    @property
+    def released(self) -> Bound:
+        """What says how far one contribution moves the released integers."""
+        return self.bound
+
 
 @dataclass(frozen=True)
 class Joint:
     """Several totals released by one draw of noise. Claim: joint-sum"""
 
-    sums: tuple[Sum, ...]
+    sums: Sequence[Sum]
 
-    def __init__(self, sums: Sequence[Sum]):
-        if not sums:
+    def __post_init__(self) -> None:
+        if not self.sums:
             raise PlanError("Joint([]): needs at least one sum.")
-        object.__setattr__(self, "sums", tuple(sums))
+        settle(self, sums=tuple(self.sums))
 
     @property
     def size(self) -> int:
@@ -123,57 +120,77 @@ class Joint:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """An image of a sum, released in its place. A sum that is held behind the door can be read in this way many times."""
+
+    of: Sum
+    image: Image
+
+    def __post_init__(self) -> None:
+        check_reviewed(self.image, "image")
+        if not self.image.fits(self.of.bound) or not isinstance(self.of.over, Records):
+            raise PlanError(f"{type(self.image).__name__} is no image of these totals: its theorem is about others.")
+
+    @property
+    def size(self) -> int:
+        return self.image.size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.of.columns
+
+    @property
+    def bound(self) -> Bound:
+        return self.of.bound
+
+    @property
+    def over(self) -> Over:
+        return self.of.over
+
+    @property
+    def released(self) -> Image:
+        return self.image
+
+
+@dataclass(frozen=True)
 class Choice:
     """A private choice among candidates by a reviewed score over exact totals."""
 
-    of: Sum
+    of: Sum | Joint
+    """The totals that are scored; the sums of a joint one have equal bounds."""
     score: Score
     k: int = 1
+    """How many candidates are chosen."""
 
     def __post_init__(self) -> None:
         check_reviewed(self.score, "score")
         allowed = (Records, Pairs, Couples) if self.score.over_pairs else (Records,)
-        if not self.score.fits(self.of.bound) or not isinstance(self.of.over, allowed):
+        parts = parts_of(self.of)
+        if not self.score.fits(self.bound) or not all(isinstance(p.over, allowed) and p.bound == self.bound for p in parts):
             raise PlanError(
                 "a choice is made on a histogram over records (for a quantile also over pairs or couples): the span of its score "
                 "is known for these alone."
             )
 
     @property
+    def bound(self) -> Bound:
+        return parts_of(self.of)[0].bound
+
+    @property
+    def over(self) -> Over:
+        return parts_of(self.of)[0].over
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return self.of.columns
 
-    def touched(self, relation: Relation) -> tuple[Relation, int]:
-        """(how a contribution changes, the weight of all that change) when one unit does: what a score is calibrated to.
 
-        Over pairs one contribution is replaced and one added or replaced, over couples one is replaced; an added one moves a
-        quantile's score no further than a replaced one. Claim: quantile-span
-        """
-        one = self.of.bound.added().linf
-        return (relation, one) if isinstance(self.of.over, Records) else ("replace", sum(changes(self.of.over, relation)) * one)
+Query = Sum | Joint | Reading
+"""What noise is added to."""
 
 
-def parts_of(query: Sum | Joint) -> tuple[Sum, ...]:
-    return query.sums if isinstance(query, Joint) else (query,)
-
-
-def sensitivity(query: Sum | Joint, relation: Relation, rows_per_unit: int = 1) -> Norms:
-    """How far one unit can move the integer totals of a query: the one place every noise scale comes from."""
-    whole: Norms | None = None
-    for part in parts_of(query):
-        added, replaced = changes(part.over, relation)
-        norms = Norms(0, 0, 0)
-        if added:
-            norms = norms + part.bound.added().times(added)
-        if replaced:
-            norms = norms + part.bound.replaced().times(replaced)
-        whole = norms if whole is None else whole.beside(norms)
-    assert whole is not None
-    return whole.times(rows_per_unit)
-
-
-def relative_scales(query: Sum | Joint) -> tuple[float, ...]:
-    """Noise scales of the coordinates relative to each other; empty when they are all equal."""
-    if not any(part.bound.relative for part in parts_of(query)):
-        return ()
-    return tuple(f for part in parts_of(query) for f in (part.bound.relative or (1.0,) * part.size))
+def parts_of(query: Query) -> tuple[Sum, ...]:
+    """The sums whose exact totals a query needs."""
+    if isinstance(query, Joint):
+        return tuple(query.sums)
+    return (query.of,) if isinstance(query, Reading) else (query,)

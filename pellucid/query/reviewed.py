@@ -23,10 +23,15 @@ PACKAGE = Path(__file__).parents[1]
 _classes: set[type] = set()
 
 
-def reviewed(cls: C) -> C:
-    """Register a bound, a score or a reading of this package; one that comes from elsewhere is refused."""
+def is_ours(cls: type) -> bool:
+    """Whether a class was written in a file of this package."""
     origin = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    if origin is None or PACKAGE not in Path(origin).parents:
+    return origin is not None and PACKAGE in Path(origin).parents
+
+
+def reviewed(cls: C) -> C:
+    """Register a bound, an image or a score of this package; one that comes from elsewhere is refused."""
+    if not is_ours(cls):
         raise PlanError(
             f"{cls.__name__} is not part of Pellucid. Noise is scaled by what reviewed classes say of themselves; to add one, put it "
             "into the package with its proof and the test that attains it (CONTRIBUTING.md)."

@@ -36,6 +36,11 @@ class Score(ABC):
     def pick(self, totals: Sequence[int], how: Choosing) -> list[Any]:
         """Score the exact totals and choose."""
 
+    def charged(self, how: Choosing, bound: Bound, touched: str) -> tuple[str, str]:
+        """The span of the score and the sharpness of the choice in words, for the certificate."""
+        one = bound.added().linf
+        return f"{how.span / one:.6g} records in the score ({touched})", f"exponent {float(how.rate * one):.6g} per record"
+
 
 @reviewed
 @dataclass(frozen=True)

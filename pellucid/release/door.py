@@ -1,169 +1,170 @@
-"""The door an explainer gets instead of the data: stages with their shares, noisy totals and private choices."""
+"""The door: the only place where exact totals meet noise. What leaves it was charged, calibrated and drawn for.
+
+An explainer gets an `Ask`, whose stages were planned and paid for as a whole. A stream gets a `PaidAsk` for each of its questions,
+which charges every step just before it is taken. Both answer with noisy totals and private choices, and with nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from ..engine.local import Engine, shielded
+from ..engine import shielded
 from ..errors import PlanError
-from ..mechanisms import NoiseLaw, Spend, add_noise
-from ..public.schema import Unit
-from ..query.bound import UNITS, Bound
-from ..query.bounds import Box, Cells
-from ..query.kinds import Choice, Joint, Sum, changes, parts_of
-from .mean import Mean
-from .plan import Public
+from ..mechanisms import Choosing, Mechanism, Spend, add_noise
+from ..query import Choice, Query, Reading, Sum, released_parts
+from .answer import Answer
+from .charge import Charge, choice_charge, noise_charge
+from .individual import IndividualAccounts
+from .plan import Plan, Public, Stage
 
-NOISE_NAMES = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian", "k-norm": "K-norm (L∞) on integers"}
+Totals = Callable[[Any], list[int]]
+"""Exact integer totals of a query: an engine's, or those of records that were read before."""
 
-
-@dataclass(frozen=True)
-class Charge:
-    """One use of the budget, as it goes on the certificate."""
-
-    stage: str
-    mechanism: str
-    amount: Fraction
-    norm: str
-    sensitivity: str
-    noise: str
-    bound: str
-    enforced: bool
-    claims: tuple[str, ...]
+Pay = Callable[[Charge], None]
+"""Makes a charge durable, or refuses it by raising, before anything is read."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Noisy totals of one stage, with the law of their noise. Nothing in here is secret."""
+class Door:
+    """Charges, reads, adds noise. Exact totals of sums that are held stay behind it, for as long as the door is there."""
 
-    integers: tuple[int, ...]
-    bounds: tuple[Bound, ...]
-    law: NoiseLaw
-    rows: int | None
+    def __init__(self, totals: Totals, public: Public, pay: Pay):
+        self.public = public
+        self._read, self._pay = totals, pay
+        self._held: list[tuple[Sum, list[int] | None]] = []
 
-    def part(self, i: int) -> Answer:
-        """The answer to one sum of a joint query; its noise is one part of the joint draw."""
-        start = sum(b.size for b in self.bounds[:i])
-        return Answer(self.integers[start : start + self.bounds[i].size], (self.bounds[i],), self.law, self.rows)
+    def hold(self, query: Sum) -> Sum:
+        """Read this sum once, when it is first paid for, and keep its exact totals for further readings."""
+        self._held.append((query, None))
+        return query
 
-    @property
-    def bound(self) -> Bound:
-        if len(self.bounds) != 1:
-            raise PlanError("a joint answer has several parts; take one with part(i).")
-        return self.bounds[0]
+    def _charge(self, stage: str, query: Query, how: Mechanism, spend: Spend, claims: tuple[str, ...]) -> Charge:
+        return noise_charge(stage, spend.amount, query, how, self.public.relation, self.public.unit, *claims)
 
-    def mean(self) -> Mean:
-        """Means of the values of a Box: over the public number of rows, or over the noisy count."""
-        box = self.bound
-        assert isinstance(box, Box)
-        totals = np.array(self.integers[: box.length], dtype=float) / box.weight
-        count = float(self.rows) if not box.count else self.integers[-1] / UNITS / box.weight  # type: ignore[arg-type]
-        # A count at or below the noise says nothing about the mean; the middle of the range does not pretend to.
-        values = box.centre + box.unit * totals / count if count >= 1 else np.full(box.length, box.centre)
-        return Mean(values, self.law.times(1 / UNITS / box.weight), count, box.count, box.lo, box.hi)
+    def _totals(self, query: Query, how: Mechanism) -> list[int]:
+        """Exact integers that this noise will be added to."""
+        if not isinstance(query, Reading):
+            return self._exact(query)
+        return query.image.of(self._exact(query.of))
 
-    def cells(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """(sums of values, counts) per cell, in the user's units."""
-        bound = self.bound
-        assert isinstance(bound, Cells)
-        numbers = np.array(self.integers, dtype=float)
-        sums = numbers[: bound.cells] * bound.unit if bound.value is not None else None
-        counts = numbers[-bound.cells :] / bound.counts if bound.counts else None
-        return sums, counts
+    def _exact(self, query: Any) -> list[int]:
+        for i, (held, known) in enumerate(self._held):
+            if held is query:
+                if known is None:
+                    known = self._read(query)
+                    self._held[i] = (held, known)
+                return known
+        return self._read(query)
+
+    def noisy(self, stage: str, query: Query, how: Mechanism, spend: Spend, *claims: str) -> Answer:
+        """Noisy totals: exact integers plus one calibrated draw."""
+        _check_cost(how.cost, spend)
+        self._pay(self._charge(stage, query, how, spend, claims))
+        integers = shielded(lambda: add_noise(self._totals(query, how), how))
+        return Answer(tuple(integers), tuple(part.released for part in released_parts(query)), how.law, self.public.rows)
+
+    def chosen(self, stage: str, choice: Choice, how: Choosing, spend: Spend) -> list[Any]:
+        """A private choice by exact totals."""
+        _check_cost(how.cost, spend)
+        self._pay(choice_charge(stage, spend.amount, choice, how, self.public.relation, self.public.unit))
+        return shielded(lambda: choice.score.pick(self._exact(choice.of), how))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a door stands next to records and is not saved")
+
+
+def _check_cost(cost: Fraction, spend: Spend) -> None:
+    if cost > spend.amount:
+        raise AssertionError("calibration would cost more than the stage was charged")
 
 
 @dataclass
 class Ask:
-    """Answers the questions of one release. Each stage is used once, with the share it was planned with."""
+    """Answers the questions of one planned release. Each stage is used once, with the share it was planned with."""
 
-    _engine: Engine
-    public: Public
-    stages: Mapping[str, Fraction]
+    totals: Totals = field(repr=False)
+    plan: Plan
     charges: list[Charge] = field(default_factory=list)
 
-    def _open(self, stage: str) -> Spend:
-        if stage not in self.stages:
-            raise PlanError(f"stage {stage!r} was not planned; planned are {', '.join(self.stages)}.")
-        if any(charge.stage == stage for charge in self.charges):
-            raise PlanError(f"stage {stage!r} was used already; plan one stage per question.")
-        return self.public.spend.part(self.stages[stage])
+    def __post_init__(self) -> None:
+        # The whole release is on disk in the ledger before this door is made.
+        self._door = Door(self.totals, self.plan.public, self.charges.append)
 
-    def total(self, stage: str, query: Sum | Joint) -> Answer:
-        """Noisy totals: exact integers plus one calibrated draw."""
-        spend = self._open(stage)
-        mechanism = self.public.mechanism(query, self.stages[stage])
-        if mechanism.cost > spend.amount:
-            raise AssertionError("calibration would cost more than the stage was charged")
-        parts = parts_of(query)
-        self.charges.append(
-            Charge(
-                stage,
-                NOISE_NAMES[mechanism.kind],
-                spend.amount,
-                mechanism.norm,
-                f"{mechanism.sensitivity / UNITS:.6g} × 2^30 grid units ({self._changes_text(parts)})",
-                f"scale {float(mechanism.scale) / UNITS:.6g} × 2^30 grid units over {mechanism.size} coordinates; 2^30 units are "
-                + "; ".join(dict.fromkeys(p.bound.scale_text for p in parts)),
-                "; ".join(p.bound.text for p in parts),
-                all(p.bound.enforced for p in parts),
-                tuple(
-                    dict.fromkeys(
-                        [c for p in parts for c in (p.bound.claim, *_claims_of(p))]
-                        + (["joint-sum"] if len(parts) > 1 else [])
-                        + unit_claims(self.public.unit)
-                        + [mechanism.claim]
-                    )
-                ),
-            )
-        )
-        noisy = shielded(lambda: add_noise(self._engine.totals(query), mechanism))
-        return Answer(tuple(noisy), tuple(p.bound for p in parts), mechanism.law, self.public.rows)
+    @property
+    def public(self) -> Public:
+        return self.plan.public
 
-    def _changes_text(self, parts: tuple[Sum, ...]) -> str:
-        """How many contributions one unit touches, in words."""
-        said = []
-        for over in dict.fromkeys(p.over for p in parts):
-            added, replaced = changes(over, self.public.relation)
-            told = [f"{added} added" if added else "", f"{replaced} replaced" if replaced else ""]
-            said.append(f"{type(over).__name__.lower()}: {' and '.join(filter(None, told))}")
-        k = self.public.unit.rows_per_unit
-        return f"{k} rows × ({'; '.join(said)})" if k > 1 else "; ".join(said)
+    def total(self, stage: str, query: Query | None = None) -> Answer:
+        """Noisy totals of a stage; `query` where earlier answers decided what is asked."""
+        planned = self._open(stage, query)
+        assert not isinstance(planned.query, Choice) and planned.query is not None
+        return self._door.noisy(stage, planned.query, planned.mechanism, self.plan.spend(planned))
 
-    def choose(self, stage: str, choice: Choice) -> list[Any]:
-        """A private choice: positions of the chosen candidates, best first; for clusters a tuple of attributes for each."""
-        spend = self._open(stage)
-        score, bound = choice.score, choice.of.bound
-        one = bound.added().linf
-        relation, weight = choice.touched(self.public.relation)
-        how = score.calibrate(relation, weight * self.public.unit.rows_per_unit, spend, choice.k)
-        if how.cost > spend.amount:
-            raise AssertionError("calibration would cost more than the stage was charged")
-        self.charges.append(
-            Charge(
-                stage,
-                how.name,
-                spend.amount,
-                "span of the score",
-                f"{how.span / one:.6g} records in the score ({self._changes_text((choice.of,))})",
-                f"exponent {float(how.rate * one):.6g} per record",
-                bound.text,
-                False,
-                (bound.claim, *_claims_of(choice.of), score.claim, *unit_claims(self.public.unit), how.claim),
-            )
-        )
-        return shielded(lambda: score.pick(self._engine.totals(choice.of), how))
+    def choose(self, stage: str, choice: Choice | None = None) -> list[Any]:
+        """A private choice: positions of the chosen candidates, best first."""
+        planned = self._open(stage, choice)
+        assert isinstance(planned.query, Choice) and isinstance(planned.how, Choosing)
+        return self._door.chosen(stage, planned.query, planned.how, self.plan.spend(planned))
+
+    def _open(self, name: str, query: Query | Choice | None) -> Stage:
+        planned = self.plan[name]
+        if any(charge.stage == name for charge in self.charges):
+            raise PlanError(f"stage {name!r} was used already; plan one stage per question.")
+        if (query is None) == (planned.query is None):
+            raise PlanError(f"stage {name!r}: a query is given where the plan has none, and only there.")
+        return planned if query is None else self.public.stage(name, query, planned.share)
 
 
-def unit_claims(unit: Unit) -> list[str]:
-    """The claim that several rows of one unit rest on."""
-    return ["person-average"] if unit.column else ["group-rows"] if unit.max_rows > 1 else []
+class PaidAsk(Door):
+    """Answers one question of a stream: every step has its own price, and is charged before it is taken."""
+
+    def total(self, stage: str, query: Query, amount: Fraction, *claims: str) -> Answer:
+        """Noisy totals for this amount; `claims` are theorems it rests on besides those of its bound."""
+        return self.noisy(stage, query, self.mechanism(query, amount), self._spend(amount), *claims)
+
+    def choose(self, stage: str, choice: Choice, amount: Fraction) -> list[Any]:
+        """A private choice for this amount."""
+        how = replace(self.public, spend=self._spend(amount)).choosing(choice)
+        return self.chosen(stage, choice, how, self._spend(amount))
+
+    def mechanism(self, query: Query, amount: Fraction) -> Mechanism:
+        """The noise a query would get for this amount. Nothing is read."""
+        return replace(self.public, spend=self._spend(amount)).mechanism(query)
+
+    def _spend(self, amount: Fraction) -> Spend:
+        return Spend(self.public.spend.currency, amount)
 
 
-def _claims_of(part: Sum) -> tuple[str, ...]:
-    name = type(part.over).__name__.lower()
-    return () if name == "records" else (name,)
+class IndividualAsk(Door):
+    """Answers one question of a stream with one account per record. Nothing is charged: all of the slice was, at the opening."""
+
+    def __init__(self, accounts: IndividualAccounts, public: Public, pay: Pay):
+        super().__init__(_no_totals, public, pay)
+        self._accounts = accounts
+
+    @staticmethod
+    def mechanism(public: Public, query: Sum, amount: Fraction) -> Mechanism:
+        """The noise of a question, at the price that the worst conceivable record would pay."""
+        return replace(public, spend=Spend("rho", amount)).mechanism(query)
+
+    def total(self, stage: str, query: Sum, amount: Fraction) -> Answer:
+        """Noisy totals over the records that can still pay for them. Claim: individual-filter"""
+        return self.noisy(stage, query, self.mechanism(self.public, query, amount), Spend("rho", amount), "individual-filter")
+
+    def _charge(self, stage: str, query: Query, how: Mechanism, spend: Spend, claims: tuple[str, ...]) -> Charge:
+        (part,) = released_parts(query)
+        worth = f"{part.released.scale_text}; each record pays its own part of the guarantee charged at the opening"
+        return noise_charge(stage, Fraction(0), query, how, self.public.relation, self.public.unit, *claims, worth=worth)
+
+    def _totals(self, query: Query, how: Mechanism) -> list[int]:
+        assert isinstance(query, Sum)
+        return self._accounts.totals(query, how.scale)
+
+
+def _no_totals(query: Any) -> list[int]:
+    raise AssertionError("under individual accounting totals are those of the records that can pay")

@@ -1,39 +1,56 @@
-"""What an explainer is."""
+"""What an explainer is: a plan that sees no data, a run that sees a door, and what to expect of it.
+
+`plan` settles the stages, their shares of the spend and their queries; `run` asks and turns the answers into an Explanation;
+`expected` says, without data, how large the error will be. All three pass on one frozen `Plan`; an explainer itself keeps nothing.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from ..public.model import BlackBox, Model
+from ..errors import PlanError
+from ..public.black_box import BlackBox
+from ..public.model import Model
 from ..public.schema import Schema
+from ..query.reviewed import is_ours
 from ..sensitivity import Flow
 from .door import Ask
 from .explanation import Explanation
-from .plan import Public
+from .plan import Expected, Plan, Public
 
-Stages = Mapping[str, Fraction]
+if TYPE_CHECKING:
+    from .stream import Channel, Stream
 
-
-@dataclass(frozen=True)
-class Expected:
-    """What a release will be worth, known before paying: half-widths of 95 % error bars, and the smallest visible gap."""
-
-    labels: tuple[str, ...]
-    error: np.ndarray
-    gap: float
-    notes: tuple[str, ...] = ()
+_stored: dict[str, type[Explainer]] = {}
 
 
 class Explainer(ABC):
     """Base of all explainers. Instances are frozen values: what to explain, never the data."""
 
     references: ClassVar[tuple[str, ...]] = ()
+    """The publications behind it."""
+    stored_as: ClassVar[str] = ""
+    """What requests in ledgers call it, for good: an identical request is known again by it wherever the file has moved.
+
+    The first explainers are called by the paths at which their files were then."""
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        own = cls.__dict__.get("stored_as")
+        if own is None:
+            return
+        if _stored.get(own, cls).__qualname__ != cls.__qualname__ or not is_ours(cls) and own.startswith("pellucid."):
+            raise PlanError(
+                f"{cls.__name__}.stored_as = {own!r}: another explainer has this name in ledgers; choose one of your own."
+            )
+        _stored[own] = cls
+
+    @classmethod
+    def stored_name(cls) -> str:
+        """The registered name; for one that has none, where it was written. A subclass does not inherit it."""
+        return cls.__dict__.get("stored_as") or f"{cls.__module__}.{cls.__qualname__}"
 
     @property
     def models(self) -> tuple[BlackBox, ...]:
@@ -45,15 +62,15 @@ class Explainer(ABC):
         """The features asked about, whose bounds go on the certificate; raises when one is not declared."""
 
     @abstractmethod
-    def plan(self, public: Public) -> Stages:
-        """The stages and the share of the spend each gets; the shares add up to one."""
+    def plan(self, public: Public) -> Plan:
+        """The stages with their shares and queries. Whatever cannot be asked is refused here, before it is paid for."""
 
     @abstractmethod
     def run(self, ask: Ask) -> Explanation:
-        """Ask, then post-process. No rows are in scope."""
+        """Ask, then post-process; the plan is `ask.plan`. No rows are in scope."""
 
     @abstractmethod
-    def expected(self, public: Public) -> Expected:
+    def expected(self, plan: Plan) -> Expected:
         """The error to expect. Touches no data."""
 
     @abstractmethod
@@ -65,19 +82,35 @@ class Explainer(ABC):
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         """Instances the contract suite tries on a schema with every kind of feature."""
 
-    def flow(self) -> Flow | None:
+    def flow(self, plan: Plan | None = None) -> Flow | None:
         """What reads what, from the records to the explanation; the stages that are charged must be an enabling set of it."""
         return None
-
-    @property
-    def asks_one_by_one(self) -> bool:
-        """Whether it answers questions one after another, through `Session.open`, instead of one release."""
-        return False
 
     def about_record(self) -> str:
         """What the certificate says about the record asked about."""
         return "none is involved"
 
     def assumptions(self) -> tuple[str, ...]:
-        """What this explainer's guarantee rests on beyond the session's own list."""
+        """What this explainer's guarantee rests on beyond the session's own list and the plan's."""
         return ()
+
+    @property
+    def asks_one_by_one(self) -> bool:
+        """Whether it answers questions one after another, through `Session.open`, instead of one release."""
+        return False
+
+
+class Interactive(Explainer):
+    """Base of explainers that can answer questions one after another: `Session.open` makes a stream of them.
+
+    Such an explainer plans what a question may cost and what a stream needs to know; `opened` makes the stream, which asks through
+    a `Channel`: every step is charged before it is taken, and all that was said is kept in the ledger.
+    """
+
+    @property
+    def asks_one_by_one(self) -> bool:
+        return True
+
+    @abstractmethod
+    def opened(self, plan: Plan, channel: Channel) -> Stream:
+        """The stream of questions. Nothing is read and nothing charged yet, unless one account per record is opened."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
+import types
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
 
-from ..errors import PlanError
+from ..errors import LoadError, PlanError
 from ..mechanisms import NoiseLaw
 from .certificate import Certificate
 
@@ -26,12 +29,20 @@ class Explanation(ABC):
     """Base of all results: what was released, error bars from the public law of the noise, a picture, a certificate."""
 
     certificate: Certificate | None = field(default=None, repr=False)
+    """What is guaranteed about the release, to whom, resting on what."""
     kind: ClassVar[str] = ""
+    """The name by which saved explanations of this class are known, for good."""
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
-        if cls.kind:
-            _KINDS[cls.kind] = cls
+        # Read from the class itself: a subclass of somebody's own must not take the place of the one it derives from.
+        own = cls.__dict__.get("kind")
+        if own:
+            if _KINDS.get(own, cls).__qualname__ != cls.__qualname__:
+                raise PlanError(
+                    f"{cls.__name__}.kind = {own!r}: another explanation is saved under this name; choose one of your own."
+                )
+            _KINDS[own] = cls
 
     @abstractmethod
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +50,12 @@ class Explanation(ABC):
 
     @abstractmethod
     def to_frame(self) -> pd.DataFrame:
-        """The released numbers as a table."""
+        """The released numbers as a table, a row for each; all results have the same columns in the same order.
+
+        `feature` is what a number is about; `x`, where along it (only where a result has places); `value`, the released number;
+        `lower` and `upper`, its 95 % error bar. NaN stands where nothing was released. What else a result knows, such as a cluster
+        or a tier, follows in columns of its own.
+        """
 
     @abstractmethod
     def plot(self, ax: Any = None) -> Any:
@@ -50,8 +66,8 @@ class Explanation(ABC):
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Explanation:
-        known = {f.name: str(f.type) for f in fields(cls)}
-        return cls(**{name: _revive(known[name], value) for name, value in content.items() if name in known})
+        known = _field_types(cls)
+        return cls(**{name: _revived(known[name], value) for name, value in content.items() if name in known})
 
     def to_json(self) -> str:
         """Everything released, with the certificate, as versioned JSON."""
@@ -96,16 +112,45 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _revive(kind: str, value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"kind", "content"}:
-        return _KINDS[value["kind"]].from_content(value["content"])
-    if isinstance(value, dict) and set(value) == {"kind", "scale", "size"}:
+@functools.cache
+def _field_types(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls)}
+
+
+def _revived(declared: Any, value: Any) -> Any:
+    """A value of the saved JSON as the type its field is declared with."""
+    origin, inner = get_origin(declared), get_args(declared)
+    if value is None:
+        return None
+    if origin in (Union, types.UnionType):
+        return _revived(next(arm for arm in inner if arm is not type(None)), value)
+    if declared is np.ndarray:
+        return np.array(value, dtype=float)
+    if declared is NoiseLaw:
         return NoiseLaw.from_dict(value)
-    if isinstance(value, dict):
-        return {k: _revive("", v) for k, v in value.items()}
-    if isinstance(value, list):
-        return np.array(value, dtype=float) if "ndarray" in kind else tuple(value)
+    if isinstance(declared, type) and issubclass(declared, Explanation):
+        return _of_kind(value["kind"]).from_content(value["content"])
+    if origin is tuple:
+        each = itertools.repeat(inner[0]) if inner[-1] is Ellipsis else inner
+        return tuple(_revived(kind, v) for kind, v in zip(each, value))
+    if origin is dict:
+        return {k: _revived(inner[1], v) for k, v in value.items()}
     return value
+
+
+def _of_kind(kind: str) -> type[Explanation]:
+    if kind not in _KINDS:
+        raise LoadError(f"saved explanation of kind {kind!r}: this version does not know it; upgrade pellucid.")
+    return _KINDS[kind]
+
+
+def frame(feature: Any, value: Any, lower: Any, upper: Any, x: Any = None, **more: Any) -> pd.DataFrame:
+    """A table in the columns of `Explanation.to_frame`. A single feature may be given once for all rows."""
+    value = np.asarray(value, dtype=float)
+    about = [feature] * len(value) if isinstance(feature, str) else list(feature)
+    place = {} if x is None else {"x": list(x)}
+    return pd.DataFrame({"feature": about, **place, "value": value, "lower": lower, "upper": upper, **more})
 
 
 def checked_level(level: float) -> float:
@@ -121,12 +166,10 @@ def from_json(text: str) -> Explanation:
         body = json.loads(text)
         version, kind, content = body["format"], body["kind"], body["content"]
     except (json.JSONDecodeError, KeyError, TypeError):
-        raise PlanError("this is not a saved explanation; use a file written by save().") from None
-    if version != FORMAT or kind not in _KINDS:
-        raise PlanError(
-            f"saved explanation of format {version!r}, kind {kind!r}: this version reads format {FORMAT}; upgrade pellucid."
-        )
-    explanation = _KINDS[kind].from_content(content)
+        raise LoadError("this is not a saved explanation; use a file written by save().") from None
+    if version != FORMAT:
+        raise LoadError(f"saved explanation of format {version!r}: this version reads format {FORMAT}; upgrade pellucid.")
+    explanation = _of_kind(kind).from_content(content)
     return explanation.certified(Certificate.from_dict(body["certificate"])) if body.get("certificate") else explanation
 
 
@@ -135,5 +178,5 @@ def load(path: str | Path) -> Explanation:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise PlanError(f"{str(path)!r} cannot be read; give the path of a file written by save().") from None
+        raise LoadError(f"{str(path)!r} cannot be read; give the path of a file written by save().") from None
     return from_json(text)

@@ -1,26 +1,36 @@
-"""What planning sees, and what it settles."""
+"""What planning sees, and what it settles: all that is decided about a release before any data is read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from ..errors import PlanError
-from ..mechanisms import Mechanism, Spend, calibrate
+from ..mechanisms import Choosing, Mechanism, NoiseLaw, Spend
 from ..public.schema import Relation, Schema, Unit
-from ..query.kinds import Joint, Sum, relative_scales, sensitivity
+from ..query import Choice, Query, calibrated, calibrated_choice, released_parts
+from ..query.functions import FunctionTrial
+
+WHOLE = Fraction(1)
 
 
 @dataclass(frozen=True)
 class Public:
-    """All that planning may look at. Under add-remove `rows` is None: the number of records is secret."""
+    """All that planning may look at."""
 
     schema: Schema
     relation: Relation
     unit: Unit
     spend: Spend
+    """What the release may cost."""
     rows: int | None
+    """The number of units; None under add-remove, where it is secret."""
     expected_rows: int | None = None
+    """A public guess of it."""
 
     @property
     def count_needed(self) -> bool:
@@ -50,7 +60,98 @@ class Public:
         amount = float(self.spend.amount)
         return amount if self.spend.currency == "epsilon" else (2 * amount) ** 0.5
 
-    def mechanism(self, query: Sum | Joint, share: Fraction = Fraction(1)) -> Mechanism:
+    def mechanism(self, query: Query, share: Fraction = WHOLE) -> Mechanism:
         """The noise this query would get for a share of the spend."""
-        norms = sensitivity(query, self.relation, self.unit.rows_per_unit)
-        return calibrate(norms, query.size, self.spend.part(share), relative_scales(query))
+        return calibrated(query, self.relation, self.unit.rows_per_unit, self.spend.part(share))
+
+    def choosing(self, choice: Choice, share: Fraction = WHOLE) -> Choosing:
+        """How sharp this choice would be for a share of the spend."""
+        return calibrated_choice(choice, self.relation, self.unit.rows_per_unit, self.spend.part(share))
+
+    def stage(self, name: str, query: Query | Choice, share: Fraction = WHOLE) -> Stage:
+        """A stage whose question is known now: it is calibrated here, once."""
+        how = self.choosing(query, share) if isinstance(query, Choice) else self.mechanism(query, share)
+        return Stage(name, share, query, how)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One use of the budget. A stage is used once, with the share it was planned with."""
+
+    name: str
+    share: Fraction = WHOLE
+    """Of the spend; the shares of a plan add up to one."""
+    query: Query | Choice | None = None
+    """What is asked; None where earlier answers decide it."""
+    how: Mechanism | Choosing | None = None
+    """The calibrated noise or choice of the query."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        if not isinstance(self.how, Mechanism):
+            raise PlanError(f"stage {self.name!r} adds no noise that is known in advance.")
+        return self.how
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of its noise, in grid units."""
+        return self.mechanism.law
+
+    @property
+    def noise(self) -> NoiseLaw:
+        """The law of the noise of `Answer.numbers`, known before anything is asked."""
+        assert self.query is not None and not isinstance(self.query, Choice)
+        return self.law.times(1 / released_parts(self.query)[0].released.one)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a release will be worth, known before paying."""
+
+    labels: tuple[str, ...]
+    """The outputs by name."""
+    error: np.ndarray
+    """Half-widths of their 95 % error bars."""
+    gap: float
+    """The smallest difference between two outputs that is told apart with 95 %."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an explainer settled about one release, from public things only. `run`, `expected` and the certificate take it."""
+
+    public: Public
+    stages: tuple[Stage, ...]
+    details: Any = None
+    """What the explainer wants to know again when it runs: a grid, an estimator, the way it will ask."""
+    assumptions: tuple[str, ...] = ()
+    """What the guarantee, or what is said of the result, rests on beyond the explainer's own list."""
+    trial: FunctionTrial | None = None
+    """A user's function of blocks, to be tried on public records before anything is charged."""
+
+    def __post_init__(self) -> None:
+        names = [stage.name for stage in self.stages]
+        if any(stage.share <= 0 for stage in self.stages) or sum(stage.share for stage in self.stages) != 1:
+            raise PlanError("the stages of a plan must have positive shares that add up to one.")
+        if len(set(names)) < len(names):
+            raise PlanError("the stages of a plan must have different names.")
+
+    def __getitem__(self, name: str) -> Stage:
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise PlanError(f"stage {name!r} was not planned; planned are {', '.join(stage.name for stage in self.stages)}.")
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        return {stage.name: stage.share for stage in self.stages}
+
+    def spend(self, stage: Stage) -> Spend:
+        """What a stage may cost."""
+        return self.public.spend.part(stage.share)
+
+
+def later(shares: Iterable[tuple[str, Fraction]]) -> tuple[Stage, ...]:
+    """Stages whose questions depend on earlier answers."""
+    return tuple(Stage(name, share) for name, share in shares)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..errors import ModelError
-from ..public.model import Input, Model, ReadyModel
+from ..public.black_box import Input
+from ..public.model import Model, ReadyModel
 from ..public.schema import Schema
-from ..public.silence import quiet
+from ..public.silence import silenced
 from .encoding import FIX, Encoding, refuse
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def output_range(
     ready = _ready(model, schema, features, positive, input)
     from .problems import problem_of
 
-    with quiet():
+    with silenced():
         problem, encoding = problem_of(ready)
         _compare(problem, encoding)
         answers = ready.raw(encoding.inputs(encoding.sample(1024, seed=1)))

@@ -240,7 +240,7 @@ def write_ledger(folder):
         if account == "ward-ρ":
             for i, answer in enumerate(ask_stream(session)[0]):
                 saved[f"{account} stream {i}"] = answer.to_json()
-        session._ledger.close()
+        session.ledger.close()
     with gzip.GzipFile(folder / "saved.json.gz", "wb", mtime=0) as file:
         file.write(json.dumps(saved, ensure_ascii=False, indent=0).encode())
 

@@ -36,8 +36,22 @@ def differences(before, now, where="result"):
     return [] if before == now else [f"{where}: {before!r} → {now!r}"]
 
 
+REWORDED = {
+    "grid units (replace)": "grid units (records: 1 replaced)",
+    "grid units (add-remove)": "grid units (records: 1 added)",
+}
+"""Streams say how many contributions a unit touches in the words of every other release; nothing but words has changed."""
+
+
 def plain(value):
     return json.loads(json.dumps(value))
+
+
+def recorded(case):
+    text = json.dumps(NUMBERS[case], ensure_ascii=False)
+    for before, now in REWORDED.items() if case.startswith("stream") else ():
+        text = text.replace(before, now)
+    return json.loads(text)
 
 
 def test_nothing_recorded_is_left_out():
@@ -46,7 +60,7 @@ def test_nothing_recorded_is_left_out():
 
 @pytest.mark.parametrize("case", NUMBERS)
 def test_draws_results_and_certificates_are_as_before(case):
-    assert not differences(NUMBERS[case], plain(MADE[case]()))[:5]
+    assert not differences(recorded(case), plain(MADE[case]()))[:5]
 
 
 def test_a_changed_number_is_noticed():

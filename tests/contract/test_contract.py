@@ -29,13 +29,12 @@ from sklearn.neighbors import KNeighborsRegressor
 from sources import Scaled, Silent
 
 import pellucid as pel
-from pellucid.engine.local import Engine
+from pellucid import query
+from pellucid.engine import LocalEngine
 from pellucid.explainers.blocks.base import OnBlocks
 from pellucid.explainers.clusters.scores import CombinationScore
 from pellucid.mechanisms import Norms
-from pellucid.query import bounds
-from pellucid.query import kinds as query
-from pellucid.query.kinds import Choice, parts_of
+from pellucid.query import Choice, bounds, parts_of
 from pellucid.query.scores import QuantileScore
 
 EXPLAINERS = [getattr(pel.explainers, name) for name in pel.explainers.__all__ if name != "Explainer"]
@@ -99,12 +98,12 @@ def test_maps_are_row_local(explainer, model, schema):
     a, b = make_people(60, 1), make_people(45, 2)
     for example in examples(explainer, model, schema):
         door = record(example, a, schema)
-        other, both = (Engine(t, schema, "replace", pel.Unit()) for t in (b, pd.concat([a, b], ignore_index=True)))
+        other, both = (LocalEngine(t, schema, "replace", pel.Unit()) for t in (b, pd.concat([a, b], ignore_index=True)))
         for _, asked in door.asked:
             sums = (asked.of,) if isinstance(asked, Choice) else parts_of(asked)
             for part in sums:
                 if isinstance(part.over, query.Records):
-                    totals = [engine.totals(part) for engine in (door._engine, other, both)]
+                    totals = [engine.totals(part) for engine in (door.engine, other, both)]
                     assert totals[2] == [x + y for x, y in zip(*totals[:2])]
 
 
@@ -115,11 +114,11 @@ def test_every_engine_gives_the_same_integers(explainer, model, schema, people, 
     people.to_parquet(path, row_group_size=128)
     for example in examples(explainer, model, schema):
         door = record(example, people, schema)
-        others = [Engine(path, schema, "replace", pel.Unit(), batch_rows=size) for size in (50, 700)]
+        others = [LocalEngine(path, schema, "replace", pel.Unit(), batch_rows=size) for size in (50, 700)]
         for _, asked in door.asked:
             asked = asked.of if isinstance(asked, Choice) else asked
             if all(isinstance(part.over, query.Records) for part in parts_of(asked)):
-                assert all(engine.totals(asked) == door._engine.totals(asked) for engine in others)
+                assert all(engine.totals(asked) == door.engine.totals(asked) for engine in others)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -202,7 +201,7 @@ def test_sabotaged_sensitivity_is_noticed(explainer, model, schema, monkeypatch)
         norms = original(*arguments)
         return Norms(norms.l1 // 2, norms.l2_squared // 4, norms.linf // 2)
 
-    monkeypatch.setattr("pellucid.release.plan.sensitivity", halved)
+    monkeypatch.setattr("pellucid.query.sensitivities.sensitivity", halved)
     with pytest.raises(AssertionError):
         check_noise(examples(explainer, model, schema)[0], make_people(100), schema, "replace", "epsilon")
 
@@ -276,7 +275,8 @@ def test_explainers_see_no_rows(explainer):
 def test_charged_stages_make_the_data_flow_private(explainer, model, schema, relation):
     """What is charged interrupts every path from the records, and every stage of the drawing is charged or reads only those."""
     for example in examples(explainer, model, schema):
-        flow, charged = example.flow(), tuple(example.plan(public_for(schema, relation, "epsilon", 3000)))
+        plan = example.plan(public_for(schema, relation, "epsilon", 3000))
+        flow, charged = example.flow(plan), tuple(plan.shares)
         found = flow.enabling_set(charged)
         assert set(found.stages) | set(found.safe) == set(flow.stages) and not flow.warnings(relation)
         for stage in charged:
@@ -290,7 +290,8 @@ def test_charged_stages_make_the_data_flow_private(explainer, model, schema, rel
 def test_preview_needs_no_data(explainer, model, schema, relation, currency):
     """The expected error is finite, positive, named, and shrinks when more is paid."""
     for example in examples(explainer, model, schema):
-        cheap, dear = (example.expected(public_for(schema, relation, currency, 3000, Fraction(a))) for a in (1, 4))
+        plans = [example.plan(public_for(schema, relation, currency, 3000, Fraction(a))) for a in (1, 4)]
+        cheap, dear = map(example.expected, plans)
         assert len(cheap.labels) == len(cheap.error) and np.isfinite(cheap.error).all() and (cheap.error > 0).all()
         assert dear.error.max() < cheap.error.max() and cheap.gap >= 0
 

@@ -36,7 +36,7 @@ def nothing(setup: worker.Setup, status: bytes, reason: str = "") -> Answer:
 
 
 class Worker:
-    """What a crew knows of a worker: whether it can take a block, which one it has, and the files of that block."""
+    """What a pool knows of a worker: whether it can take a block, which one it has, and the files of that block."""
 
     channel: socket.socket | None = None
 
@@ -100,7 +100,7 @@ class Worker:
         self.files, self.index = [], None
 
 
-class Forked(Worker):
+class ForkWorker(Worker):
     """A process that forks for every block, itself a fork of the template."""
 
     def __init__(self, setup: worker.Setup, public: bool, fork: Callable[[], socket.socket]):
@@ -113,8 +113,8 @@ class Forked(Worker):
         self.channel = self.fork()
         self.channel.setblocking(False)
 
-    def another(self) -> Forked:
-        one = Forked(self.setup, self.public, self.fork)
+    def another(self) -> ForkWorker:
+        one = ForkWorker(self.setup, self.public, self.fork)
         one.restart()
         return one
 
@@ -190,7 +190,7 @@ class Forked(Worker):
                     os.killpg(self.child, signal.SIGKILL)
 
 
-class Spawned(Worker):
+class SpawnWorker(Worker):
     """A new process for every block, where processes cannot be forked."""
 
     process: subprocess.Popen[bytes] | None = None
@@ -198,8 +198,8 @@ class Spawned(Worker):
     def start(self) -> None:
         self.begin(None, 1 + worker.REASON, LOADING)
 
-    def another(self) -> Spawned:
-        one = Spawned(self.setup, self.public)
+    def another(self) -> SpawnWorker:
+        one = SpawnWorker(self.setup, self.public)
         one.ready = True
         return one
 

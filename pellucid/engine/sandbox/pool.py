@@ -15,14 +15,14 @@ import pandas as pd
 
 from ...errors import PlanError
 from . import worker
-from .backends import Answer, Forked, Spawned, Worker, nothing
+from .backends import Answer, ForkWorker, SpawnWorker, Worker, nothing
 from .processes import ATTEMPTS, FORK
 from .zygote import Template, Unloadable, kept
 
 Block = pd.DataFrame | dict[str, np.ndarray]
 
 
-class Crew:
+class Pool:
     """The workers of one run."""
 
     def __init__(self, setup: worker.Setup, public: bool, count: int):
@@ -40,7 +40,7 @@ class Crew:
         try:
             if FORK:
                 self.template = kept.template(self.told)
-            self.workers = [Forked(self.setup, self.public, self.fork) if FORK else Spawned(self.setup, self.public)]
+            self.workers = [ForkWorker(self.setup, self.public, self.fork) if FORK else SpawnWorker(self.setup, self.public)]
             self.workers[0].start()
             while not self.workers[0].ready:
                 self.wait()

@@ -1,4 +1,4 @@
-"""The other side of `isolation`: what runs in the processes that hold the user's function.
+"""The other side of the sandbox: what runs in the processes that hold the user's function.
 
 This file is run by its path, not imported, so that a worker does not load the rest of the package. It is one file for that
 reason: whatever it shared with other files of ours, it would have to import.
@@ -345,10 +345,10 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
 
 
-class Nursery:
+class ForkServer:
     """Forks on demand, and ends whatever a fork has left when it is gone.
 
-    The parent talks to a fork through a channel of its own, the first of the descriptors it sends. The nursery holds that
+    The parent talks to a fork through a channel of its own, the first of the descriptors it sends. The server holds that
     channel open too, until the fork and all it left have ended: when the parent hears the end of the channel, they have.
     """
 
@@ -485,10 +485,10 @@ def template(channel: socket.socket, told: int) -> None:
     own = set(sys.modules) - libraries
     written = changes(own)
     channel.sendall(MESSAGE.pack(READY, 0))
-    nursery = Nursery(
+    server = ForkServer(
         channel, lambda given: worker(socket.socket(fileno=given[0]), setup, loaded), lambda: changes(own) == written
     )
-    nursery.keep(lambda: True)
+    server.keep(lambda: True)
 
 
 def worker(channel: socket.socket, setup: Setup, loaded: Loaded) -> None:
@@ -506,9 +506,9 @@ def zygote(channel: socket.socket) -> None:
     with contextlib.suppress(ImportError):
         importlib.import_module("cloudpickle")
     settle()
-    nursery = Nursery(channel, lambda given: template(socket.socket(fileno=given[0]), given[1]), lambda: True)
+    server = ForkServer(channel, lambda given: template(socket.socket(fileno=given[0]), given[1]), lambda: True)
     # A fork of the parent may hold the channel open for longer than the parent lives.
-    nursery.keep(lambda: os.getppid() == parent)
+    server.keep(lambda: os.getppid() == parent)
 
 
 def once() -> None:

@@ -18,7 +18,7 @@ class Unloadable(Exception):
     """The function cannot be loaded in a process of its own; the message says why."""
 
 
-class Nursery:
+class ForkServerProxy:
     """This side of a process that forks on demand."""
 
     channel: socket.socket
@@ -61,7 +61,7 @@ class Nursery:
         return False
 
 
-class Zygote(Nursery):
+class Zygote(ForkServerProxy):
     """A process that has loaded the libraries every function needs, and forks templates."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Zygote(Nursery):
         self.process.returncode = 0
 
 
-class Template(Nursery):
+class Template(ForkServerProxy):
     """A process that has loaded the function, and forks workers."""
 
     def __init__(self, zygote: Zygote, told: bytes):

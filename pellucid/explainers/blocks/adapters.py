@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import PlanError
+from ...query.functions import sent_whole
 
 __all__ = [
     "ebm_shape",
@@ -32,6 +33,8 @@ __all__ = [
     "shap_dependence",
     "tree_surrogate",
 ]
+
+sent_whole(__name__)
 
 
 class Adapter:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import Norms
-from ...query.bound import UNITS, Bound, Parts, _sum
+from ...query.bound import UNITS, Bound, Parts, column_sums
 from ...query.reviewed import reviewed
 
 
@@ -50,7 +50,7 @@ class Ballots(Bound):
             below = (piece[:, :, None] < piece[:, None, :]).sum(axis=2)
             # Twice the centred points of an average over all ways to break the ties, which is a whole number.
             points = (above - below).astype(np.int64) * (UNITS // 2)
-            total = [a + b for a, b in zip(total, _sum(points))]
+            total = [a + b for a, b in zip(total, column_sums(points))]
         return total
 
     def added(self) -> Norms:

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.sandbox import ASSUMPTIONS, Limits
 from ...errors import PlanError
-from ...public.model import BlackBox
+from ...public.black_box import BlackBox
+from ...public.frozen import settle
 from ...public.schema import Schema
-from ...query.kinds import Sum
+from ...query import Blocks, Sum
+from ...query.bound import Bound
+from ...query.functions import ASSUMPTIONS, BlockFunction, FunctionTrial, Limits
 from ...release.explainer import Explainer
-from ...release.plan import Public
+from ...release.plan import Plan, Public
 from ..common.base import keep_whole_number
-from .functions import BlockFunction
 
 
 class OnBlocks(Explainer):
@@ -36,8 +37,8 @@ class OnBlocks(Explainer):
         """How many blocks are asked."""
 
     @abstractmethod
-    def query(self, public: Public) -> Sum:
-        """What is asked of the blocks."""
+    def bound(self, asked: BlockFunction) -> Bound:
+        """The set that the answer of a block lies in."""
 
     @property
     def models(self) -> tuple[BlackBox, ...]:
@@ -52,24 +53,20 @@ class OnBlocks(Explainer):
         uses = self.uses if isinstance(self.uses, Sequence) else (self.uses,)
         if not all(isinstance(model, BlackBox) for model in uses):
             raise PlanError("uses= lists models: wrap an estimator, pel.Model(estimator, trained_on=…).")
-        object.__setattr__(self, "uses", tuple(uses))
+        settle(self, uses=tuple(uses))
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         return tuple(schema)
 
-    def check(self, public: Public) -> None:
-        """Refuses what cannot be asked, and tries the function on public records, once for a schema."""
-        self.query(public)
-        if self.__dict__.get("_tried") is not public.schema:
-            size = int(np.clip(public.rows_or_default // self.count(public), 10, 1000))
-            self.asked(public).try_on_public_records(public.schema, self.columns(public.schema), size)
-            object.__setattr__(self, "_tried", public.schema)
+    def planned(self, public: Public, stage: str) -> Plan:
+        """One stage in which blocks are asked; the function is tried on public records first."""
+        asked, blocks, columns = self.asked(public), self.count(public), self.columns(public.schema)
+        query = Sum(asked, self.bound(asked), over=Blocks(blocks), columns=columns)
+        size = int(np.clip(public.rows_or_default // blocks, 10, 1000))
+        return Plan(public, (public.stage(stage, query),), blocks, trial=FunctionTrial(asked, columns, size))
 
     def assumptions(self) -> tuple[str, ...]:
         return ASSUMPTIONS
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_tried"}
 
 
 def block_note(public: Public, blocks: int) -> str:

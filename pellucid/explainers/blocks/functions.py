@@ -1,4 +1,4 @@
-"""Any function of records, asked of blocks: what a user's function may answer, and how many blocks to ask.
+"""What a function that is asked of blocks may answer, and how many blocks to ask.
 
 `function(rows)` gets a DataFrame with the declared columns and values. For a plot it answers with heights at the public x,
 with a pair (places, heights), or with a mapping from places to heights; for a ranking with one score per item, a mapping
@@ -7,29 +7,20 @@ from items to scores, or a list of items, the first one best.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import sys
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pandas as pd
 
-from ...engine.sandbox import Isolated, Limits, Outcomes
-from ...errors import ModelError, PlanError
-from ...public.model import code_bytes
-from ...public.rows import Rows
-from ...public.schema import Schema
+from ...query.functions import sent_whole
+
+sent_whole(__name__)
 
 SMALLEST_BLOCK = 30
 """Records a block should have: the wrapper does not know the function, and many need a few to work with."""
-
-TRIALS = 3
 
 
 @dataclass(frozen=True)
@@ -106,42 +97,6 @@ class OnItems:
         return scores
 
 
-@dataclass(frozen=True, eq=False)
-class BlockFunction:
-    """A user's function as the map of a sum over blocks. A block without an answer counts as the default."""
-
-    function: Callable[[pd.DataFrame], Any]
-    adapt: OnGrid | OnItems
-    default: tuple[float, ...]
-    limits: Limits
-
-    def isolated(self) -> Isolated:
-        return Isolated(self.function, len(self.default), self.limits, self.adapt)
-
-    def __call__(self, rows: Rows) -> np.ndarray:
-        return next(self.over([rows], 1, lambda _: None))
-
-    def over(self, blocks: Iterable[Rows], total: int, note: Callable[[Outcomes], None]) -> Iterator[np.ndarray]:
-        """One answer per block, in order. What became of the blocks is noted for the owner, and for nobody else."""
-        work, default = self.isolated(), np.array(self.default)
-        for answer in work.over((rows.frame() for rows in blocks), total):
-            yield np.where(np.isnan(answer), default, answer)
-        note(work.outcomes)
-
-    def try_on_public_records(self, schema: Schema, columns: tuple[str, ...], size: int) -> None:
-        """Refuse a function that fails on records drawn from the schema, before anything is charged."""
-        frames = []
-        for seed in range(TRIALS):
-            drawn = schema.sample(size, seed)
-            frames.append(Rows(schema, {name: drawn[name] for name in columns}).frame())
-        reasons = self.isolated().trial(frames)
-        if all(reasons):
-            raise ModelError(
-                f"the function {name_of(self.function)} was refused on public records drawn from the schema: {reasons[0]} "
-                "Nothing was charged."
-            )
-
-
 @dataclass(frozen=True)
 class MeanBy:
     """A small plot to try things with: the mean of one column in every category of another."""
@@ -161,36 +116,6 @@ class Means:
 
     def __call__(self, rows: Any) -> Any:
         return rows[list(self.names)].mean().fillna(0.0)
-
-
-def name_of(function: Any) -> str:
-    """What to call a function on a certificate."""
-    try:
-        return str(getattr(function, "__name__", None) or type(function).__name__)
-    except Exception:
-        return type(function).__name__
-
-
-def digest_of(function: Any) -> str:
-    """Tells two functions apart when a request is replayed: by what is sent, and by the code behind what is sent by name."""
-    try:
-        content = cloudpickle.dumps(function) + _source_of(function)
-    except Exception:
-        raise PlanError(
-            f"the function {name_of(function)} cannot be sent to another process; create what cannot be copied (open files, "
-            "connections, locks) inside the function."
-        ) from None
-    return hashlib.sha256(content).hexdigest()
-
-
-def _source_of(function: Any) -> bytes:
-    """A function of a module is sent by its name alone, which may mean something else after the module was edited."""
-    owner = function if isinstance(function, types.FunctionType) else type(function)
-    called = function if isinstance(function, types.FunctionType) else vars(owner).get("__call__")
-    code = getattr(called, "__code__", None)
-    path = getattr(sys.modules.get(getattr(owner, "__module__", None) or ""), "__file__", None)
-    source = Path(path).read_bytes() if path and Path(path).is_file() else b""
-    return (code_bytes(code) if code else b"") + source
 
 
 def blocks_for_plot(rows: int, epsilon: float) -> int:

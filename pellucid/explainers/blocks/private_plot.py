@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ...engine.sandbox import Limits
 from ...errors import PlanError
+from ...public.black_box import BlackBox
+from ...public.frozen import settle
 from ...public.grids import curve_points
-from ...public.model import BlackBox, Model
+from ...public.model import Model
 from ...public.schema import Category, Schema, did_you_mean
-from ...query.bound import UNITS
 from ...query.bounds import Box
-from ...query.kinds import Blocks, Sum
+from ...query.functions import BlockFunction, Limits, digest_of, name_of
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
+from ..common.base import once_positional
 from ..common.results import Curve
 from .base import OnBlocks, block_note
-from .functions import BlockFunction, MeanBy, OnGrid, blocks_for_plot, digest_of, name_of
+from .functions import MeanBy, OnGrid, blocks_for_plot
 
 
+@once_positional("output", "blocks", "default", "uses", "limits", "label", "ylabel")
 @dataclass(frozen=True)
 class PrivatePlot(OnBlocks):
     """Any line or bar plot that a function makes of records, released without knowing how the function works.
 
     Released: the mean over blocks of people of what `function(rows)` gives at the public places `x`. `rows` is a DataFrame with
     the declared columns; the function answers with one height per place, with (places, heights), which are interpolated to
-    `x`, or with a mapping. Heights are clipped to `output`. `x` lists the places (numbers, or categories), or names a column,
-    whose public grid is used. More `blocks` mean less noise but smaller blocks; the default follows from the number of
-    records, the number of places and the spend. The error bars cover the noise, not that a block is smaller than the table.
-
-    The function runs in processes of its own, one per block: it may fail, print, or take too long (`limits`), and then its
-    block counts as `default` (the middle of `output`). It is tried on public records first. `uses` lists the models it
-    relies on, for the certificate.
+    `x`, or with a mapping. The error bars cover the noise, not that a block is smaller than the table. The function runs in
+    processes of its own, one per block, and is tried on public records first.
 
     Claim: blocks, on box-sum.
     Paper: "Tailoring differential privacy to any explainer" (generic DP plots); here for both neighbour relations and with
@@ -54,15 +50,26 @@ class PrivatePlot(OnBlocks):
     """
 
     function: Callable[..., Any]
+    """The function of a DataFrame of records."""
     x: Sequence[Any] | str
+    """The places (numbers, or categories), or the name of a column, whose public grid is used."""
+    _: KW_ONLY
     output: tuple[float, float]
+    """The range of heights; others are clipped to it."""
     blocks: int | None = None
+    """More mean less noise but smaller blocks; left out, it follows from the number of records and the spend."""
     default: float | Sequence[float] | None = None
+    """What a block counts as that fails or takes too long, one height or one for every place; else the middle of `output`."""
     uses: Sequence[BlackBox] = ()
+    """The models it relies on, for the certificate."""
     limits: Limits = field(default_factory=Limits)
+    """What one block may use."""
     label: str = ""
+    """What the places are called in the picture."""
     ylabel: str = ""
+    """What the heights are called in the picture."""
 
+    stored_as = "pellucid.explainers.private_plot.PrivatePlot"
     references = (
         "K. Nissim, S. Raskhodnikova, A. Smith, Smooth sensitivity and sampling in private data analysis, STOC 2007.",
         "Tailoring Differential Privacy to Any Explainer, supplementary material: generic DP plots.",
@@ -77,9 +84,9 @@ class PrivatePlot(OnBlocks):
             raise PlanError(f"output={self.output!r}: declare the range of the heights, for example output=(0, 1).") from None
         if not (np.isfinite([lo, hi]).all() and lo < hi):
             raise PlanError(f"output=({lo:g}, {hi:g}): the range must be finite and its lower end below its upper end.")
-        object.__setattr__(self, "output", (lo, hi))
+        settle(self, output=(lo, hi))
         if not isinstance(self.x, str):
-            object.__setattr__(self, "x", _places(self.x))
+            settle(self, x=_places(self.x))
         for name in ("label", "ylabel"):
             if not isinstance(getattr(self, name), str):
                 raise PlanError(f"{name}={getattr(self, name)!r}: give text.")
@@ -90,7 +97,7 @@ class PrivatePlot(OnBlocks):
                 given = np.empty((0, 0))
             if given.ndim > 1 or not ((given >= lo) & (given <= hi)).all():
                 raise PlanError(f"default={self.default!r}: give one height inside [{lo:g}, {hi:g}], or one for every place.")
-            object.__setattr__(self, "default", tuple(given) if given.ndim else float(given))
+            settle(self, default=tuple(given) if given.ndim else float(given))
 
     def places(self, public: Public) -> tuple[tuple[Any, ...], bool]:
         """(public places, whether they are categories)."""
@@ -114,34 +121,30 @@ class PrivatePlot(OnBlocks):
     def count(self, public: Public) -> int:
         return self.blocks or blocks_for_plot(public.rows_or_default, public.epsilon_like)
 
-    def query(self, public: Public) -> Sum:
-        asked = self.asked(public)
-        bound = Box(len(asked.default), *self.output)
-        return Sum(asked, bound, over=Blocks(self.count(public)), columns=self.columns(public.schema))
+    def bound(self, asked: BlockFunction) -> Box:
+        return Box(len(asked.default), *self.output)
 
-    def plan(self, public: Public) -> Stages:
-        self.check(public)
-        return {"mean": Fraction(1)}
+    def plan(self, public: Public) -> Plan:
+        return self.planned(public, "mean")
 
     def run(self, ask: Ask) -> Explanation:
-        blocks = self.count(ask.public)
-        answer = ask.total("mean", self.query(ask.public))
+        grid, blocks = _grid(ask.plan), ask.plan.details
+        answer = ask.total("mean")
         lo, hi = self.output
-        x, categorical = self.places(ask.public)
-        y = (lo + hi) / 2 + (hi - lo) / 2 * np.array(answer.integers, dtype=float) / UNITS / blocks
+        y = (lo + hi) / 2 + (hi - lo) / 2 * answer.numbers / blocks
         return Curve(
             feature=self.label or (self.x if isinstance(self.x, str) else "x"),
-            x=x,
+            x=grid.x,
             y=y,
-            law=answer.law.times(1 / UNITS),
+            law=answer.noise,
             count=float(blocks),
             noisy_count=False,
             output=self.output,
-            categorical=categorical,
+            categorical=grid.categorical,
             ylabel=self.ylabel or f"mean of {name_of(self.function)} over {blocks} blocks",
         )
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             Flow("private plot")
             .input("records")
@@ -157,12 +160,11 @@ class PrivatePlot(OnBlocks):
             .output("explanation", "x", "mean", needs="divide by the number of blocks")
         )
 
-    def expected(self, public: Public) -> Expected:
-        blocks = self.count(public)
-        lo, hi = self.output
-        law = public.mechanism(self.query(public)).law.times((hi - lo) / 2 / UNITS / blocks)
-        labels = tuple(str(v) for v in self.places(public)[0])
-        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), (block_note(public, blocks),))
+    def expected(self, plan: Plan) -> Expected:
+        (lo, hi), blocks = self.output, plan.details
+        law = plan["mean"].noise.times((hi - lo) / 2 / blocks)
+        labels = tuple(str(v) for v in _grid(plan).x)
+        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), (block_note(plan.public, blocks),))
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -182,7 +184,15 @@ class PrivatePlot(OnBlocks):
         name = next(name for name in schema if not isinstance(schema[name], Category))
         category = next(name for name in schema if isinstance(schema[name], Category))
         feature: Any = schema[name]
-        return [cls(MeanBy(category, name), category, (feature.lo, feature.hi), blocks=2, limits=Limits(workers=1))]
+        return [cls(MeanBy(category, name), category, output=(feature.lo, feature.hi), blocks=2, limits=Limits(workers=1))]
+
+
+def _grid(plan: Plan) -> OnGrid:
+    """The public places of a plan."""
+    assert plan.trial is not None
+    grid = plan.trial.function.adapt
+    assert isinstance(grid, OnGrid)
+    return grid
 
 
 def _places(x: Sequence[Any]) -> tuple[Any, ...]:

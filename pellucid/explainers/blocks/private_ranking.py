@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ...engine.sandbox import Limits
 from ...errors import PlanError
-from ...public.model import BlackBox, Model
+from ...public.black_box import BlackBox
+from ...public.frozen import settle
+from ...public.model import Model
 from ...public.schema import Category, Schema
-from ...query.bound import UNITS
-from ...query.kinds import Blocks, Sum
+from ...query.functions import BlockFunction, Limits, digest_of, name_of
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
+from ..common.base import once_positional
 from .ballots import Ballots
 from .base import OnBlocks, block_note
-from .functions import BlockFunction, Means, OnItems, blocks_for_votes, digest_of, name_of
+from .functions import Means, OnItems, blocks_for_votes
 from .results import Votes
 
 
+@once_positional("blocks", "uses", "limits")
 @dataclass(frozen=True)
 class PrivateRanking(OnBlocks):
     """Any ranking that a function makes of records, released without knowing how the function works.
@@ -34,11 +35,8 @@ class PrivateRanking(OnBlocks):
     columns and answers with one score per item (larger is better), with a mapping from items to scores, or with a list of
     items, the first one best; items left out of a list share the last place, and ties share their points. `.votes` are mean
     points (0 for last, the number of items less one for first), `.tiers()` cuts the ranking where noise cannot have
-    swapped anything. More `blocks` mean less noise but smaller blocks; the default follows from the number of records,
-    the number of items and the spend.
-
-    The function runs in processes of its own, one per block: it may fail, print, or take too long (`limits`), and then its
-    block votes for nobody. It is tried on public records first. `uses` lists the models it relies on, for the certificate.
+    swapped anything. The function runs in processes of its own, one per block: it may fail, print, or take too long, and then
+    its block votes for nobody. It is tried on public records first.
 
     Claim: borda-ballots, on blocks.
     Paper: "Tailoring differential privacy to any explainer" (generic DP rank aggregation); here with the exact
@@ -53,11 +51,18 @@ class PrivateRanking(OnBlocks):
     """
 
     function: Callable[..., Any]
+    """The function of a DataFrame of records."""
     items: Sequence[str]
+    """What is ranked."""
+    _: KW_ONLY
     blocks: int | None = None
+    """More mean less noise but smaller blocks; left out, it follows from the number of records and items and the spend."""
     uses: Sequence[BlackBox] = ()
+    """The models it relies on, for the certificate."""
     limits: Limits = field(default_factory=Limits)
+    """What one block may use."""
 
+    stored_as = "pellucid.explainers.private_ranking.PrivateRanking"
     references = (
         "K. Nissim, S. Raskhodnikova, A. Smith, Smooth sensitivity and sampling in private data analysis, STOC 2007.",
         "Tailoring Differential Privacy to Any Explainer, supplementary material: generic DP rank aggregation.",
@@ -71,7 +76,7 @@ class PrivateRanking(OnBlocks):
             raise PlanError(f"items={self.items!r}: give the names of what is ranked as a list of text.")
         if not 2 <= len(items) <= 1000 or len(set(items)) < len(items):
             raise PlanError(f"items= lists {len(items)} names; give 2 to 1000 different ones.")
-        object.__setattr__(self, "items", items)
+        settle(self, items=items)
 
     def asked(self, public: Public) -> BlockFunction:
         return BlockFunction(self.function, OnItems(tuple(self.items)), (0.0,) * len(self.items), self.limits)
@@ -79,21 +84,18 @@ class PrivateRanking(OnBlocks):
     def count(self, public: Public) -> int:
         return self.blocks or blocks_for_votes(public.rows_or_default, len(self.items), public.epsilon_like)
 
-    def query(self, public: Public) -> Sum:
-        bound = Ballots(len(self.items))
-        return Sum(self.asked(public), bound, over=Blocks(self.count(public)), columns=self.columns(public.schema))
+    def bound(self, asked: BlockFunction) -> Ballots:
+        return Ballots(len(self.items))
 
-    def plan(self, public: Public) -> Stages:
-        self.check(public)
-        return {"votes": Fraction(1)}
+    def plan(self, public: Public) -> Plan:
+        return self.planned(public, "votes")
 
     def run(self, ask: Ask) -> Explanation:
-        blocks = self.count(ask.public)
-        answer = ask.total("votes", self.query(ask.public))
-        points = np.array(answer.integers, dtype=float) / UNITS / blocks + (len(self.items) - 1) / 2
-        return Votes(items=tuple(self.items), votes=points, blocks=blocks, law=answer.law.times(1 / UNITS / blocks))
+        answer, blocks = ask.total("votes"), ask.plan.details
+        points = answer.numbers / blocks + (len(self.items) - 1) / 2
+        return Votes(items=tuple(self.items), votes=points, blocks=blocks, law=answer.noise.times(1 / blocks))
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             Flow("private ranking")
             .input("records")
@@ -103,9 +105,9 @@ class PrivateRanking(OnBlocks):
             .output("explanation", "items", "votes", needs="sort")
         )
 
-    def expected(self, public: Public) -> Expected:
-        blocks = self.count(public)
-        law = public.mechanism(self.query(public)).law.times(1 / UNITS / blocks)
+    def expected(self, plan: Plan) -> Expected:
+        public, blocks = plan.public, plan.details
+        law = plan["votes"].noise.times(1 / blocks)
         errors = np.full(len(self.items), law.half_width(0.95))
         return Expected(tuple(self.items), errors, law.gap(0.95), ("errors are in mean Borda points", block_note(public, blocks)))
 

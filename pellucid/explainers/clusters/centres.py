@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
-from ...public.model import (
-    PrivateTraining,
-)
-from ...public.schema import Category, Feature, Number, Schema
-from ...release.explanation import Explanation
-from ..common import plots
-
-if TYPE_CHECKING:
-    pass
+from ...public.black_box import PrivateTraining
 from ...public.clustering import Clustering
+from ...public.fingerprint import fingerprinted_as
+from ...public.schema import Category, Feature, Number, Schema
+from ...release.explanation import Explanation, checked_level, frame
+from . import plots
 
 
+@fingerprinted_as("pellucid.clustering", "Space")
 @dataclass(frozen=True)
 class Space:
     """Declared features as one space for distances, in which the range of every feature has length one.
@@ -104,6 +101,7 @@ class Space:
         return np.argmin(self.distances(records, centres), axis=1)
 
 
+@fingerprinted_as("pellucid.clustering", "NearestCentre")
 @dataclass(frozen=True, eq=False)
 class NearestCentre:
     """A predictor: the cluster of a record is the centre it is nearest to."""
@@ -125,25 +123,32 @@ class NearestCentre:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Centres(Explanation):
-    """Cluster centres: `.centres` (clusters × coordinates, in the user's units), noisy `.counts`, and their `.clustering`.
-
-    `coordinates` names the columns of `centres`: a number by its feature, a category of two values by the share of the second,
-    any other by the share of each value. `sums` and `counts` are the released totals of the last iteration, `spread` and
-    `count_spread` their noise in units of `law`; a cluster that counted less than `floor` kept the place it was looked for at.
-    """
+    """Cluster centres: `.centres` (clusters × coordinates, in the user's units), noisy `.counts`, and their `.clustering`."""
 
     kind: ClassVar[str] = "centres"
     features: tuple[str, ...]
+    """The features the centres are in."""
     declared: tuple[dict[str, Any], ...]
+    """What the schema declares about them."""
     coordinates: tuple[str, ...]
+    """The columns of `centres`: a number by its feature, a category of two values by the share of the second, any other by the
+    share of each value."""
     centres: np.ndarray
+    """Clusters × coordinates, in the user's units."""
     counts: np.ndarray
+    """The noisy number of people nearest to each centre in the last iteration."""
     sums: np.ndarray
+    """The noisy sums of their coordinates, as places in the declared ranges, measured from `origin`."""
     spread: np.ndarray
+    """The noise of the sums, coordinate by coordinate, in units of `law`."""
     count_spread: float
+    """The noise of the counts, in units of `law`."""
     origin: np.ndarray
+    """From where each coordinate is measured in the sums."""
     floor: float
+    """A cluster that counted less than this kept the place it was looked for at."""
     law: NoiseLaw
+    """The noise of one released number, before its spread."""
 
     @property
     def space(self) -> Space:
@@ -171,8 +176,7 @@ class Centres(Explanation):
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper), shaped as `.centres`: each holds, about `level` of the time, the mean of the people who were nearest to
         the centre in the last iteration. A cluster lost in the noise has the whole range."""
-        if not 0 < level < 1:
-            raise PlanError(f"level={level!r}: give a probability between 0 and 1, for example 0.95.")
+        level = checked_level(level)
         lower, upper = np.zeros(self.centres.shape), np.ones(self.centres.shape)
         noise = self.law.pairs(10_000)
         for c in np.flatnonzero(self.counts >= self.floor):
@@ -185,48 +189,11 @@ class Centres(Explanation):
 
     def to_frame(self) -> pd.DataFrame:
         """One line per cluster and coordinate."""
-        lower, upper = self.interval()
         clusters, columns = self.centres.shape
-        return pd.DataFrame(
-            {
-                "cluster": np.repeat(np.arange(clusters), columns),
-                "count": np.repeat(self.counts, columns),
-                "coordinate": list(self.coordinates) * clusters,
-                "centre": self.centres.ravel(),
-                "lower": lower.ravel(),
-                "upper": upper.ravel(),
-            }
-        )
+        lower, upper = (end.ravel() for end in self.interval())
+        cluster, count = np.repeat(np.arange(clusters), columns), np.repeat(self.counts, columns)
+        return frame(self.coordinates * clusters, self.centres.ravel(), lower, upper, cluster=cluster, count=count)
 
     def plot(self, ax: Any = None) -> Any:
         """Two coordinates as a map of the centres, sized by their counts; more as one line per cluster over the coordinates."""
-        ax = plots._axes(ax)
-        lower, upper = self.interval()
-        below, above = self.centres - lower, upper - self.centres
-        people = np.maximum(self.counts, 0)
-        if len(self.coordinates) <= 2:
-            x, y = self.centres[:, 0], self.centres[:, -1] if len(self.coordinates) == 2 else people
-            error = [below[:, 1], above[:, 1]] if len(self.coordinates) == 2 else None
-            ax.errorbar(x, y, xerr=[below[:, 0], above[:, 0]], yerr=error, fmt="none", ecolor=plots.BAND, capsize=2)
-            ax.scatter(x, y, s=20 + 400 * people / max(people.max(), 1.0), color=plots.INK, alpha=0.7)
-            for c, place in enumerate(zip(x, y)):
-                ax.annotate(str(c), place, color="white", ha="center", va="center", fontsize=8)
-            return plots._finish(ax, self, self.coordinates[1] if error else "count", xlabel=self.coordinates[0])
-        lowest, width = self.space.scales()
-        places = plots._categories(ax, self.coordinates)
-        for c, count in enumerate(people):
-            error = [below[c] / width, above[c] / width]
-            thick = 1 + 3 * count / max(people.max(), 1.0)
-            shift = 0.3 * ((c + 0.5) / len(people) - 0.5)
-            ax.errorbar(
-                places + shift,
-                (self.centres[c] - lowest) / width,
-                yerr=error,
-                marker="o",
-                capsize=2,
-                linewidth=thick,
-                label=str(c),
-            )
-        if len(people) <= 12:
-            ax.legend(title="cluster", fontsize=8)
-        return plots._finish(ax, self, "share of the declared range", xlabel="")
+        return plots.centres(self, ax)

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import exact
+from ...mechanisms import Choosing, exact
+from ...public.black_box import BlackBox
 from ...public.clustering import Clustering
-from ...public.grids import Bins, histogram_bins
-from ...public.model import BlackBox, Model
-from ...public.rows import Rows
+from ...public.fingerprint import fingerprinted_as
+from ...public.frozen import settle
+from ...public.grids import histogram_bins
+from ...public.model import Model
 from ...public.schema import Category, Number, Schema, did_you_mean
-from ...query.bound import UNITS
-from ...query.bounds import Cells, CrossCells
-from ...query.kinds import Choice, Joint, Sum
+from ...query import Choice
+from ...query.bounds import CrossCells
+from ...release.answer import Answer
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public, Stage, later
 from ...sensitivity import Flow
-from ..common.base import keep_whole_number, whole_number
+from ..common.base import keep_whole_number, once_positional, whole_number
+from .counting import Attribute, Layout
 from .results import ClusterExplanation, ClusterHistogram, reconcile
 from .scores import CandidateScore, CombinationScore
 
@@ -35,47 +38,7 @@ MOST_WORK = 20_000_000
 """Clusters squared times values: beyond this, scoring pairs of clusters takes minutes."""
 
 
-@dataclass(frozen=True)
-class ByCluster:
-    """Per record: its cluster, and its cell of every attribute."""
-
-    groups: Clustering
-    bins: tuple[tuple[str, Bins], ...]
-
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, list[np.ndarray]]:
-        return self.groups.ready(rows.schema).labels(rows), [bins.index(rows[name]) for name, bins in self.bins]
-
-
-@dataclass(frozen=True)
-class InOwnCluster:
-    """Per record: its cell in the histogram of the attribute that was chosen for its cluster."""
-
-    groups: Clustering
-    bins: tuple[tuple[str, Bins], ...]
-    starts: tuple[int, ...]
-
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, None, None]:
-        label = self.groups.ready(rows.schema).labels(rows)
-        # One more entry for records of no cluster, whose label is -1.
-        start = np.array([*self.starts, -1])[label]
-        cell = np.full(len(label), -1)
-        for name, bins in dict(self.bins).items():
-            mine = np.array([*(own == name for own, _ in self.bins), False])[label]
-            found = bins.index(rows[name])
-            np.copyto(cell, found + start, where=mine & (found >= 0))
-        return cell[:, None], None, None
-
-
-@dataclass(frozen=True)
-class Everybody:
-    """Per record: its cell of every chosen attribute, whatever its cluster."""
-
-    bins: tuple[tuple[str, Bins], ...]
-
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, list[np.ndarray]]:
-        return np.zeros(len(rows), dtype=np.intp), [bins.index(rows[name]) for name, bins in self.bins]
-
-
+@fingerprinted_as("pellucid.explainers.cluster_histograms", "HalfSplit")
 @dataclass(frozen=True)
 class HalfSplit:
     """Puts a record into the lower or the upper half of a column's declared range; for examples and tests."""
@@ -88,15 +51,26 @@ class HalfSplit:
 
 
 @dataclass(frozen=True)
+class Design:
+    """What a plan settles beside its stages."""
+
+    layout: Layout
+    """The cells of every attribute."""
+    score: CombinationScore
+    """Of the choice among all attributes."""
+    how: Choosing
+    """How sharp the choice is: the same among candidates as among all attributes."""
+
+
+@once_positional("weights", "attributes", "method", "candidates", "bins", "split")
+@dataclass(frozen=True)
 class ClusterHistograms(Explainer):
-    """Why is this cluster a cluster? One attribute (or `per_cluster`) for each, with its histogram inside and elsewhere.
+    """Why is this cluster a cluster? One attribute for each, or a few, with its histogram inside and elsewhere.
 
     Released: which attributes, by one private draw over *all* combinations (`method="joint"`), or per-cluster candidates
     first (`method="two-stage"`, the published structure with smaller constants); then noisy histograms of the chosen attributes
     only. A good combination is interesting (unlike the whole), sufficient (tells the cluster apart) and diverse (different
-    clusters, different attributes), by `weights` that add up to 1. `attributes` are the columns to choose from (all by default),
-    numbers are binned by `bins` (a number, or edges by name). `split` divides the spend: by default half for the choice, a
-    quarter for the histograms inside the clusters, a quarter for those of everybody.
+    clusters, different attributes).
 
     Claim: cluster-combination-span, on cross-cells and cell-sum; candidates by cluster-candidates-span.
     Assumes that the clustering is a function of one row.
@@ -112,17 +86,26 @@ class ClusterHistograms(Explainer):
     """
 
     groups: Clustering
+    """The clustering to explain."""
     per_cluster: int = 1
+    """How many attributes each cluster gets."""
+    _: KW_ONLY
     weights: Mapping[str, float] | None = None
+    """What counts in a combination: interest, sufficiency and diversity, adding up to 1; left out, a third each."""
     attributes: Sequence[str] | None = None
+    """The columns to choose from; left out, all."""
     method: str = "joint"
+    """One draw over all combinations, or "two-stage": candidates for each cluster first."""
     candidates: int = 3
+    """How many candidates a cluster has in two stages."""
     bins: int | Mapping[str, Any] | None = None
+    """How many bins numbers get, or bins or edges by name."""
     split: Mapping[str, float] | None = None
+    """Parts of the spend for the choice, the histograms inside and those of the whole; left out, a half and two quarters."""
 
     private_grid = True
     """Which histograms are released is itself a private answer, so their lengths may differ from release to release."""
-
+    stored_as = "pellucid.explainers.cluster_histograms.ClusterHistograms"
     references = (
         "Differentially private explanations for clusters (DPClustX), 2025.",
         "F. McSherry, K. Talwar, Mechanism design via differential privacy, FOCS 2007.",
@@ -141,12 +124,12 @@ class ClusterHistograms(Explainer):
         if isinstance(self.bins, int | np.integer) or self.bins is None:
             keep_whole_number(self, "bins", 1, 1000)
         else:
-            object.__setattr__(self, "bins", {str(k): _edges(str(k), v) for k, v in self.bins.items()})
+            settle(self, bins={str(k): _edges(str(k), v) for k, v in self.bins.items()})
         if self.attributes is not None:
             names = (self.attributes,) if isinstance(self.attributes, str) else tuple(self.attributes)
             if not names or len(set(names)) < len(names):
                 raise PlanError(f"attributes={list(names)!r}: give different column names, at least one.")
-            object.__setattr__(self, "attributes", names)
+            settle(self, attributes=names)
         self.weight_numbers()
         self.shares()
 
@@ -189,7 +172,7 @@ class ClusterHistograms(Explainer):
         used = {*self.names(schema), *(self.groups.features or tuple(schema))}
         return tuple(name for name in schema if name in used)
 
-    def cells(self, schema: Schema) -> tuple[tuple[str, Bins], ...]:
+    def cells(self, schema: Schema) -> tuple[Attribute, ...]:
         """The public cells of every attribute."""
         own = self.bins if isinstance(self.bins, dict) else {}
         for name in own:
@@ -204,90 +187,57 @@ class ClusterHistograms(Explainer):
         usual = self.bins if isinstance(self.bins, int) else None
         return tuple((name, histogram_bins(schema[name], own.get(name, usual), most=16, usual=10)) for name in self.names(schema))
 
-    def counts(self, public: Public) -> Sum:
-        """Cluster × value counts of every attribute: what is chosen from."""
-        bins = self.cells(public.schema)
-        bound = CrossCells(len(self.groups.clusters), tuple(b.cells for _, b in bins))
+    def plan(self, public: Public) -> Plan:
+        layout, shares = Layout(self.groups, public.schema, self.cells(public.schema)), self.shares()
+        bound = layout.bound
         if bound.groups * bound.size > MOST_WORK:
             raise PlanError(
                 f"{bound.groups} clusters with {sum(bound.sizes)} values are too many to score; use fewer or wider bins."
             )
-        return Sum(ByCluster(self.groups, bins), bound, columns=self.columns(public.schema))
+        counts = layout.counts()
+        score = CombinationScore(bound.groups, bound.sizes, *self.weight_numbers(), self.per_cluster)
+        combination = Choice(counts, score)
+        how = public.choosing(combination, shares["choice"])
+        choices = [Stage("choice", shares["choice"], combination, how)]
+        if self.method == "two-stage":
+            k = min(max(self.candidates, self.per_cluster), len(bound.sizes))
+            candidates = Choice(counts, self.candidate_score(bound), k)
+            choices = [public.stage("candidates", candidates, shares["candidates"]), Stage("choice", shares["choice"])]
+        histograms = later((name, shares[name]) for name in ("inside", "whole"))
+        return Plan(public, (*choices, *histograms), details=Design(layout, score, how))
 
-    def combination(self, public: Public, candidates: Sequence[tuple[int, ...]] | None = None) -> Choice:
-        of = self.counts(public)
-        assert isinstance(of.bound, CrossCells)
-        rows = tuple(tuple(sorted(row)) for row in candidates) if candidates is not None else None
-        score = CombinationScore(of.bound.groups, of.bound.sizes, *self.weight_numbers(), self.per_cluster, rows)
-        return Choice(of, score)
-
-    def candidate_choice(self, public: Public) -> Choice:
-        of = self.counts(public)
-        assert isinstance(of.bound, CrossCells)
+    def candidate_score(self, bound: CrossCells) -> CandidateScore:
         interest, sufficiency, _ = self.weight_numbers()
         if not interest + sufficiency:
             raise PlanError(
                 "method='two-stage' ranks candidates by interest and sufficiency; give one of them a weight, or use 'joint'."
             )
-        k = min(max(self.candidates, self.per_cluster), len(of.bound.sizes))
-        return Choice(of, CandidateScore(of.bound.groups, of.bound.sizes, interest, sufficiency), k)
-
-    def plan(self, public: Public) -> Stages:
-        self.combination(public)
-        if self.method == "two-stage":
-            self.candidate_choice(public)
-        return self.shares()
+        return CandidateScore(bound.groups, bound.sizes, interest, sufficiency)
 
     def run(self, ask: Ask) -> Explanation:
-        public = ask.public
-        candidates = ask.choose("candidates", self.candidate_choice(public)) if self.method == "two-stage" else None
-        chosen = ask.choose("choice", self.combination(public, candidates))
-        bins = self.cells(public.schema)
-        inside, laws = self._inside(ask, [[bins[a] for a in sorted(row)] for row in chosen])
+        design: Design = ask.plan.details
+        among = None
+        if self.method == "two-stage":
+            candidates = tuple(tuple(sorted(row)) for row in ask.choose("candidates"))
+            among = Choice(design.layout.counts(), replace(design.score, candidates=candidates))
+        chosen = [sorted(row) for row in ask.choose("choice", among)]
         used = sorted({a for row in chosen for a in row})
-        whole = ask.total("whole", self._whole_query(tuple(bins[a] for a in used), public.schema))
-        ends = np.cumsum([bins[a][1].cells for a in used])
-        wholes = dict(zip((bins[a][0] for a in used), np.split(np.array(whole.integers, dtype=float) / UNITS, ends[:-1])))
-        whole_law = whole.law.times(1 / UNITS)
-        return self._explanation(public.schema, inside, wholes, laws, whole_law)
+        inside = ask.total("inside", design.layout.inside(chosen))
+        whole = ask.total("whole", design.layout.whole(used))
+        return self._explanation(design.layout, chosen, used, inside, whole)
 
-    def _inside(self, ask: Ask, chosen: list[list[tuple[str, Bins]]]) -> Any:
-        """Histograms of each cluster's own attributes: one slot after the other, the clusters of a slot side by side."""
-        query, starts = self._inside_query(ask.public, chosen)
-        answer = ask.total("inside", query)
-        found: list[list[tuple[str, Bins, np.ndarray]]] = [[] for _ in chosen]
-        for j in range(self.per_cluster):
-            counts = np.asarray(answer.part(j).cells()[1])
-            for c, row in enumerate(chosen):
-                name, bins = row[j]
-                found[c].append((name, bins, counts[starts[j][c] : starts[j][c] + bins.cells]))
-        return found, answer.law.times(1 / UNITS)
-
-    def _inside_query(self, public: Public, chosen: list[list[tuple[str, Bins]]]) -> tuple[Joint, list[list[int]]]:
-        sums, starts = [], []
-        for j in range(self.per_cluster):
-            slot = tuple(row[j] for row in chosen)
-            begin = [0, *np.cumsum([bins.cells for _, bins in slot]).tolist()]
-            used = {*(name for name, _ in slot), *(self.groups.features or tuple(public.schema))}
-            columns = tuple(name for name in public.schema if name in used)
-            sums.append(Sum(InOwnCluster(self.groups, slot, tuple(begin[:-1])), Cells(begin[-1]), columns=columns))
-            starts.append(begin)
-        return Joint(sums), starts
-
-    def _whole_query(self, used: tuple[tuple[str, Bins], ...], schema: Schema) -> Sum:
-        names = {name for name, _ in used}
-        bound = CrossCells(1, tuple(bins.cells for _, bins in used))
-        return Sum(Everybody(used), bound, columns=tuple(name for name in schema if name in names))
-
-    def _explanation(self, schema: Schema, inside: Any, wholes: dict[str, np.ndarray], law: Any, whole_law: Any) -> Explanation:
-        weight = (law.std / whole_law.std) ** 2 if whole_law.std > 0 else 1.0
+    def _explanation(
+        self, layout: Layout, chosen: list[list[int]], used: list[int], inside: Answer, whole: Answer
+    ) -> ClusterExplanation:
+        histograms = layout.histograms_inside(chosen, inside)
+        weight = (inside.noise.std / whole.noise.std) ** 2 if whole.noise.std > 0 else 1.0
         parts: dict[str, Explanation] = {}
-        for name, whole in wholes.items():
-            users = [(c, j) for c, row in enumerate(inside) for j, (own, _, _) in enumerate(row) if own == name]
-            noisy = np.array([inside[c][j][2] for c, j in users])
-            fitted, everybody = reconcile(noisy, whole, max(weight, 1e-9))
+        for a, noisy_whole in layout.histograms_whole(used, whole).items():
+            users = [(c, row.index(a)) for c, row in enumerate(chosen) if a in row]
+            noisy = np.array([histograms[c][j] for c, j in users])
+            fitted, everybody = reconcile(noisy, noisy_whole, max(weight, 1e-9))
+            name, bins = layout.attributes[a]
             for (c, j), raw, counts in zip(users, noisy, fitted):
-                bins, feature = inside[c][j][1], schema[name]
                 parts[f"{c}.{j}"] = ClusterHistogram(
                     cluster=self.groups.clusters[c],
                     feature=name,
@@ -295,19 +245,19 @@ class ClusterHistograms(Explainer):
                     inside=counts,
                     rest=everybody - counts,
                     noisy_inside=raw,
-                    noisy_whole=whole,
-                    inside_law=law,
-                    whole_law=whole_law,
+                    noisy_whole=noisy_whole,
+                    inside_law=inside.noise,
+                    whole_law=whole.noise,
                     edges=bins.edges,
-                    ordered=not isinstance(feature, Category) or feature.ordered,
-                    integer=isinstance(feature, Number) and feature.integer,
+                    ordered=not isinstance(bins.feature, Category) or bins.feature.ordered,
+                    integer=isinstance(bins.feature, Number) and bins.feature.integer,
                 )
-        order = {f"{c}.{j}": None for c in range(len(inside)) for j in range(self.per_cluster)}
+        order = [f"{c}.{j}" for c in range(len(chosen)) for j in range(self.per_cluster)]
         return ClusterExplanation(
             clusters=self.groups.clusters, per_cluster=self.per_cluster, parts={key: parts[key] for key in order}
         )
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         flow = (
             Flow("cluster histograms")
             .input("records")
@@ -325,23 +275,19 @@ class ClusterHistograms(Explainer):
             .output("explanation", "bins", "choice", "inside", "whole", needs="consistent histograms inside and elsewhere")
         )
 
-    def expected(self, public: Public) -> Expected:
-        bins, shares = self.cells(public.schema), self.shares()
-        largest = sorted(bins, key=lambda b: -b[1].cells)[: self.per_cluster]
-        law = public.mechanism(self._inside_query(public, [largest] * len(self.groups.clusters))[0], shares["inside"]).law
-        law = law.times(1 / UNITS)
-        choice, spend = self.combination(public), public.spend.part(shares["choice"])
-        score = choice.score
-        assert isinstance(score, CombinationScore)
-        span = score.span(public.relation, UNITS * public.unit.rows_per_unit)
-        rate = spend.amount / span if spend.currency == "epsilon" else Fraction(math.sqrt(8 * spend.amount) / span)
-        count = len(self.groups.clusters) * math.log(math.comb(len(bins), self.per_cluster))
-        short = (count + math.log(20)) / float(rate) / score.scale / UNITS
+    def expected(self, plan: Plan) -> Expected:
+        design: Design = plan.details
+        layout, clusters = design.layout, len(self.groups.clusters)
+        sizes = layout.bound.sizes
+        largest = sorted(range(len(sizes)), key=lambda a: -sizes[a])[: self.per_cluster]
+        law = plan.public.stage("inside", layout.inside([largest] * clusters), plan["inside"].share).noise
+        count = clusters * math.log(math.comb(len(sizes), self.per_cluster))
+        short = (count + math.log(20)) / float(design.how.rate) / design.score.scale / layout.bound.one
         notes: tuple[str, ...] = (
             f"the choice: with 95 % probability its score is within {short:.3g} records of the best combination's "
             f"(scores of good combinations are about the size of a cluster)",
         )
-        if len(self.groups.clusters) > 13 and self.method == "joint":
+        if clusters > 13 and self.method == "joint":
             notes += ("with more than 13 clusters the exact draw can take long on unlucky data; 'two-stage' draws from fewer",)
         labels = tuple(f"count inside cluster {label}" for label in self.groups.clusters)
         return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), notes)

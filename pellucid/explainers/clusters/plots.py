@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...public.figure import BAND, INK
-from ..common.plots import _axes, _categories, _panels
+from ..common.plots import _axes, _categories, _finish, _panels
 
 
 def cluster(result: Any, ax: Any = None) -> Any:
@@ -37,3 +37,37 @@ def clusters(histograms: Any, ax: Any = None) -> Any:
     for result, panel in zip(histograms, axes):
         cluster(result, panel)
     return axes
+
+
+def centres(result: Any, ax: Any = None) -> Any:
+    """Up to two coordinates as a map of the centres, more as one line per cluster over the coordinates."""
+    ax, people = _axes(ax), np.maximum(result.counts, 0)
+    size = people / max(people.max(), 1.0)
+    lower, upper = result.interval(0.95)
+    bars = result.centres - lower, upper - result.centres
+    return _map(result, ax, people, size, *bars) if len(result.coordinates) <= 2 else _lines(result, ax, size, *bars)
+
+
+def _map(result: Any, ax: Any, people: np.ndarray, size: np.ndarray, below: np.ndarray, above: np.ndarray) -> Any:
+    """Centres by their coordinates, sized by how many people are near; a single coordinate stands against that number."""
+    single = len(result.coordinates) == 1
+    x, y = result.centres[:, 0], people if single else result.centres[:, 1]
+    vertical = None if single else [below[:, 1], above[:, 1]]
+    ax.errorbar(x, y, xerr=[below[:, 0], above[:, 0]], yerr=vertical, fmt="none", ecolor=BAND, capsize=2)
+    ax.scatter(x, y, s=20 + 400 * size, color=INK, alpha=0.7)
+    for c, place in enumerate(zip(x, y)):
+        ax.annotate(str(c), place, color="white", ha="center", va="center", fontsize=8)
+    return _finish(ax, result, "count" if single else result.coordinates[1], xlabel=result.coordinates[0])
+
+
+def _lines(result: Any, ax: Any, size: np.ndarray, below: np.ndarray, above: np.ndarray) -> Any:
+    """Centres as lines over the coordinates, each in its declared range; the more people are near, the thicker."""
+    lowest, width = result.space.scales()
+    places = _categories(ax, result.coordinates)
+    for c, share in enumerate(size):
+        shift, middle = 0.3 * ((c + 0.5) / len(size) - 0.5), (result.centres[c] - lowest) / width
+        bars = [below[c] / width, above[c] / width]
+        ax.errorbar(places + shift, middle, yerr=bars, marker="o", capsize=2, linewidth=1 + 3 * share, label=str(c))
+    if len(size) <= 12:
+        ax.legend(title="cluster", fontsize=8)
+    return _finish(ax, result, "share of the declared range", xlabel="")

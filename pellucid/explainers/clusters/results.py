@@ -9,37 +9,48 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
-from ...release.explanation import Explanation
+from ...release.explanation import Explanation, frame
 from . import plots
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClusterHistogram(Explanation):
-    """One attribute inside one cluster and outside it: `.x`, `.inside` and `.rest` (counts that fit together, none negative).
-
-    `noisy_inside` and `noisy_whole` are the released counts of the cluster and of everybody, before they were reconciled.
-    """
+    """One attribute inside one cluster and outside it: `.x`, `.inside` and `.rest` (counts that fit together, none negative)."""
 
     kind: ClassVar[str] = "cluster histogram"
     cluster: Any
+    """The label of the cluster."""
     feature: str
+    """The attribute."""
     x: tuple[Any, ...]
+    """Its values; of bins, their middles."""
     inside: np.ndarray
+    """How many people of the cluster have each value."""
     rest: np.ndarray
+    """How many people elsewhere have it."""
     noisy_inside: np.ndarray
+    """The released counts of the cluster, before they were reconciled."""
     noisy_whole: np.ndarray
+    """The released counts of everybody, before they were reconciled."""
     inside_law: NoiseLaw
+    """The noise of `noisy_inside`."""
     whole_law: NoiseLaw
+    """The noise of `noisy_whole`."""
     edges: tuple[float, ...] = ()
+    """The edges of the bins; none where every value has its own count."""
     ordered: bool = False
+    """Whether the values have an order."""
     integer: bool = False
+    """Whether they are whole numbers."""
 
     @property
     def share_inside(self) -> np.ndarray:
+        """The part of the cluster that has each value."""
         return _shares(self.inside)
 
     @property
     def share_rest(self) -> np.ndarray:
+        """The part of everybody else that has it."""
         return _shares(self.rest)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -48,20 +59,9 @@ class ClusterHistogram(Explanation):
         return np.maximum(self.noisy_inside - half, 0.0), np.maximum(self.noisy_inside + half, 0.0)
 
     def to_frame(self) -> pd.DataFrame:
-        lower, upper = self.interval()
-        return pd.DataFrame(
-            {
-                "cluster": [self.cluster] * len(self.x),
-                "attribute": self.feature,
-                "value": [str(v) for v in self.x],
-                "inside": self.inside,
-                "rest": self.rest,
-                "share inside": self.share_inside,
-                "share elsewhere": self.share_rest,
-                "lower": lower,
-                "upper": upper,
-            }
-        )
+        """One line per value: `value` counts the people of the cluster who have it, `rest` those elsewhere."""
+        more = {"rest": self.rest, "share inside": self.share_inside, "share elsewhere": self.share_rest}
+        return frame(self.feature, self.inside, *self.interval(), x=self.x, cluster=[self.cluster] * len(self.x), **more)
 
     @property
     def sentence(self) -> str:
@@ -81,8 +81,11 @@ class ClusterExplanation(Explanation):
 
     kind: ClassVar[str] = "clusters"
     clusters: tuple[Any, ...]
+    """The labels of the clusters."""
     per_cluster: int
+    """How many attributes each of them has."""
     parts: dict[str, Explanation]
+    """The histograms: "2.0" is that of the third cluster's first attribute."""
 
     def _of(self, i: int) -> list[ClusterHistogram]:
         return [self.parts[f"{i}.{j}"] for j in range(self.per_cluster)]  # type: ignore[misc]

@@ -25,8 +25,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import Choosing, Spend, calibrate_combination, choose, choose_combination
-from ...mechanisms.assignment import Tables, root_below
+from ...mechanisms import (
+    AssignmentScores,
+    Choosing,
+    Spend,
+    calibrate_assignment,
+    choose,
+    choose_assignment,
+    root_below,
+)
 from ...public.schema import Relation
 from ...query.bound import Bound
 from ...query.bounds import CrossCells
@@ -112,21 +119,25 @@ def _check_shape(clusters: int, sizes: Sequence[int], weights: Sequence[int]) ->
 class CombinationScore(Score):
     """The score of "which attributes explain which cluster", over all combinations at once. Claim: cluster-combination-span
 
-    `sizes` are the numbers of values of the attributes; the weights are integers of which only the ratios count;
-    `per_cluster` attributes are chosen for every cluster, out of `candidates[c]` where given.
-
     >>> score = CombinationScore(2, (2,), 1, 1, 1)
     >>> score.tables([3, 1, 0, 4]).unary  # cluster 0 has 3 + 1 records, cluster 1 has 0 + 4
     [[4], [4]]
     """
 
     clusters: int
+    """How many clusters are explained."""
     sizes: tuple[int, ...]
+    """The numbers of values of the attributes."""
     interest: int
+    """The weight of attributes whose values inside a cluster are unlike the whole; only ratios of weights count."""
     sufficiency: int
+    """The weight of attributes whose values tell a cluster apart."""
     diversity: int
+    """The weight of different attributes for different clusters."""
     per_cluster: int = 1
+    """How many attributes are chosen for every cluster."""
     candidates: tuple[tuple[int, ...], ...] | None = None
+    """The attributes each cluster may use; None for all of them."""
     claim = "cluster-combination-span"
 
     def __post_init__(self) -> None:
@@ -153,19 +164,20 @@ class CombinationScore(Score):
         return isinstance(bound, CrossCells) and (bound.groups, bound.sizes) == (self.clusters, self.sizes)
 
     def calibrate(self, relation: Relation, units: int, spend: Spend, k: int) -> Choosing:
-        return calibrate_combination(self.span(relation, units), spend)
+        return calibrate_assignment(self.span(relation, units), spend)
 
     def pick(self, totals: Sequence[int], how: Choosing) -> list[Any]:
-        return choose_combination(self.tables(totals), how, self.per_cluster, self.candidates)
+        return choose_assignment(self.tables(totals), how, self.per_cluster, self.candidates)
 
-    def tables(self, totals: Sequence[int] | np.ndarray) -> Tables:
-        """Scores from exact totals: attribute by attribute, cluster by cluster, value by value."""
+    def tables(self, totals: Sequence[int] | np.ndarray) -> AssignmentScores:
+        """Scores from exact totals (attribute by attribute, cluster by cluster, value by value): clusters are the places,
+        attributes the items."""
         times = max(self.clusters - 1, 1) * self.per_cluster
         columns, penalty = [], []
         for counts in _split(totals, self.clusters, self.sizes):
             columns.append(_unary(counts, times * self.interest, times * self.sufficiency))
             penalty.append(counts.shared(self.diversity))
-        return Tables([list(row) for row in zip(*columns)], penalty)
+        return AssignmentScores([list(row) for row in zip(*columns)], penalty)
 
     def span(self, relation: Relation, units: int) -> int:
         """Bound on (largest minus smallest change, over all combinations) between neighbours; `units` is one record's weight."""
@@ -195,9 +207,13 @@ class CandidateScore(Score):
     """
 
     clusters: int
+    """How many clusters are explained."""
     sizes: tuple[int, ...]
+    """The numbers of values of the attributes."""
     interest: int
+    """The weight of attributes whose values inside a cluster are unlike the whole; only ratios of weights count."""
     sufficiency: int
+    """The weight of attributes whose values tell a cluster apart."""
     claim = "cluster-candidates-span"
 
     def __post_init__(self) -> None:

@@ -1,24 +1,25 @@
-"""What an explainer is: a plan that sees no data, a run that sees a door, and what to expect of it.
-
-A new explainer is one file with one class. `plan` names the stages and their shares of the spend; `run` asks and turns
-the answers into an Explanation; `expected` says, without data, how large the error will be. The contract suite finds
-the class by itself and tries `examples`.
-"""
+"""What explainers share: bases for explainers of a model, and checks of settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...errors import PlanError
-from ...public.model import BlackBox, Model
+from ...public.black_box import BlackBox
+from ...public.frozen import settle
+from ...public.model import Model
 from ...public.schema import Schema, did_you_mean
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from .results import Several
+
+C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class OfModel(Explainer):
     """Base of explainers of one model."""
 
     model: Model
+    """The model to explain."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -45,10 +47,11 @@ class AlongFeatures(OfModel):
     """Base of explainers of a model along one feature, or along several in one joint release."""
 
     feature: str | Sequence[str]
+    """The feature, or a list of features for one joint release."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
+        settle(self, feature=self.feature if isinstance(self.feature, str) else feature_list(self.feature))
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -86,7 +89,32 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int | None:
 
 def keep_whole_number(explainer: Explainer, name: str, low: int, high: int) -> None:
     """Checks a setting and keeps it as a plain whole number: the request is the same for every type of whole number."""
-    object.__setattr__(explainer, name, whole_number(name, getattr(explainer, name), low, high))
+    settle(explainer, **{name: whole_number(name, getattr(explainer, name), low, high)})
+
+
+def once_positional(*names: str) -> Callable[[C], C]:
+    """These settings are given by keyword. They were once taken by position, after the two first arguments: that still works."""
+
+    def decorate(cls: C) -> C:
+        made = cls.__init__
+
+        @functools.wraps(made)
+        def init(self: Any, *given: Any, **named: Any) -> None:
+            more = given[2:]
+            if more:
+                if len(more) > len(names):
+                    raise TypeError(f"{cls.__name__} takes two arguments by position; give the others by keyword.")
+                told = ", ".join(f"{name}=" for name in names[: len(more)])
+                warnings.warn(f"{cls.__name__}: give {told} by keyword.", DeprecationWarning, stacklevel=2)
+                clash = [name for name in names[: len(more)] if name in named]
+                if clash:
+                    raise TypeError(f"{cls.__name__} got {clash[0]!r} twice.")
+            made(self, *given[:2], **dict(zip(names, more)), **named)
+
+        cls.__init__ = init  # type: ignore[misc]
+        return cls
+
+    return decorate
 
 
 def example_record(model: Model, schema: Schema) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...release.explanation import Explanation
+from ...release.explanation import Explanation, frame
 from . import plots
 
 
@@ -56,11 +56,10 @@ class Ordered(Explanation):
         return {name: number for number, tier in enumerate(self.tiers(level), 1) for name in tier}
 
     def to_frame(self) -> pd.DataFrame:
-        """The names in order, with their tiers and error bars."""
+        """The names in order, with their error bars and tiers."""
         lower, upper = self.interval()
-        tier = self._tier_of()
-        rows = [(self.names[i], self.scores[i], lower[i], upper[i], tier[self.names[i]]) for i in self.order]
-        return pd.DataFrame(rows, columns=["name", "value", "lower", "upper", "tier"])
+        order, tier = self.order, self._tier_of()
+        return frame(self.ranking, self.scores[order], lower[order], upper[order], tier=[tier[name] for name in self.ranking])
 
     def plot(self, ax: Any = None) -> Any:
         return plots.ranked(self, ax)
@@ -71,7 +70,9 @@ class OrderedFeatures(Ordered):
     """Features in the order of one number each."""
 
     features: tuple[str, ...]
+    """What the values belong to."""
     values: np.ndarray
+    """The released number of each feature."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The kinds of results the explainers share: a curve over one feature, counts over cells, and several of either."""
+"""Results that families of explainers share: a curve along one feature, and several results of one release."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
-from ...release.explanation import Explanation
-from ...release.mean import Mean
+from ...release.answer import Mean
+from ...release.explanation import Explanation, frame
 from . import plots
 
 
@@ -19,16 +19,20 @@ class AnyCurve(Explanation):
     """A curve along one feature."""
 
     feature: str
+    """What it runs along."""
     x: tuple[Any, ...]
+    """Values of the feature."""
     y: np.ndarray
+    """The released curve at them."""
     categorical: bool = False
+    """Whether the values are categories."""
     smoothed: bool = False
+    """Whether neighbours were averaged, which the error bars do not describe."""
     ylabel: str = ""
+    """What the curve shows, for pictures."""
 
     def to_frame(self) -> pd.DataFrame:
-        lower, upper = self.interval()
-        name = "x" if self.feature in ("", "y", "lower", "upper") else self.feature
-        return pd.DataFrame({name: list(self.x), "y": self.y, "lower": lower, "upper": upper})
+        return frame(self.feature, self.y, *self.interval(), x=self.x)
 
     def plot(self, ax: Any = None) -> Any:
         return plots.curve(self, ax)
@@ -36,14 +40,19 @@ class AnyCurve(Explanation):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(AnyCurve):
-    """Mean model output along one feature: `.x` (values of the feature) and `.y`."""
+    """Means along one feature, most often of a model's output: `.x` (values of the feature) and `.y`."""
 
     kind: ClassVar[str] = "curve"
     law: NoiseLaw
+    """The noise of the underlying sums, in units of half the range."""
     count: float
+    """Over how many records: their public number, or a noisy count."""
     noisy_count: bool
+    """Whether the count is noisy."""
     output: tuple[float, float]
+    """The range that single values were clipped to."""
     ylabel: str = "mean prediction"
+    """What the curve shows, for pictures."""
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""
@@ -58,6 +67,7 @@ class Several(Explanation):
 
     kind: ClassVar[str] = "several"
     curves: dict[str, Explanation]
+    """The result of each feature, by name."""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -72,12 +82,7 @@ class Several(Explanation):
         return np.concatenate([b[0] for b in both]), np.concatenate([b[1] for b in both])
 
     def to_frame(self) -> pd.DataFrame:
-        frames = []
-        for name, curve in self.curves.items():
-            frame = curve.to_frame().rename(columns={name: "x"})
-            frame.insert(0, "feature", name)
-            frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
+        return pd.concat([curve.to_frame() for curve in self.curves.values()], ignore_index=True)
 
     def plot(self, ax: Any = None) -> Any:
         """One panel per feature; `ax` may be a sequence of axes. Returns the axes as an array."""

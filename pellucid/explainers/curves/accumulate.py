@@ -15,27 +15,35 @@ from ..common.projection import project_counts
 DRAWS = 3000
 """Simulated copies of the noise behind each error bar."""
 
+FIXED_POINT_STEPS = 25
+"""Of the factorisation: enough for its error to be within a per cent of the best."""
+
 
 def interval_count(rows: int, epsilon: float) -> int:
-    """How many intervals pay: each is a divisor of the next, so that a coarse plan's borders are borders of a finer one."""
+    """How many intervals pay: each is a divisor of the next, so that the borders of few are borders of many."""
     return max(k for k in (3, 11, 33, 99) if k == 3 or k <= 1.1 * (rows * epsilon) ** 0.4)
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """Intervals between grid values, and how the records at each grid value are divided over them.
-
-    `share[k, v]` is the part of a record at grid value v that counts for interval k; a value's shares add up to at most
-    one, over at most two intervals. `mass[k]` is the noisy number of records behind interval k.
-    """
+class Intervals:
+    """Intervals between grid values, and how the records at each grid value are divided over them."""
 
     lower: np.ndarray
+    """Where each interval begins, as a position on the grid."""
     upper: np.ndarray
+    """Where it ends: where the next one begins."""
     share: np.ndarray
+    """`share[k, v]` is the part of a record at grid value v that counts for interval k. The shares of a value add up to at
+    most one, over at most two intervals."""
     mass: np.ndarray
+    """The noisy number of records behind each interval."""
+
+    def __len__(self) -> int:
+        return len(self.mass)
 
     @property
     def edges(self) -> np.ndarray:
+        """The borders, as positions on the grid."""
         return np.concatenate([self.lower[:1], self.upper])
 
     def places(self) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +57,7 @@ class Plan:
         return place, share
 
 
-def plan_ranks(counts: np.ndarray, intervals: int, noise: float = 0.0) -> Plan:
+def rank_intervals(counts: np.ndarray, intervals: int, noise: float = 0.0) -> Intervals:
     """Intervals that hold about equally many records, from non-negative noisy counts on a public grid.
 
     Borders are the grid values at ranks k·n/K; blocks whose borders coincide (many records tied at one value) have no
@@ -66,7 +74,7 @@ def plan_ranks(counts: np.ndarray, intervals: int, noise: float = 0.0) -> Plan:
     populated = np.flatnonzero(counts > 0)
     if len(populated) < 2:
         # Everybody at one value, or nobody anywhere: one interval over the whole grid, which carries what little there is.
-        return Plan(np.array([0]), np.array([len(counts) - 1]), np.ones((1, len(counts))), np.array([max(total, 1.0)]))
+        return Intervals(np.array([0]), np.array([len(counts) - 1]), np.ones((1, len(counts))), np.array([max(total, 1.0)]))
     first, last = populated[0], populated[-1]
     ranks = np.arange(intervals + 1) * total / intervals
     edges = np.clip(np.searchsorted(below, ranks, side="right") - 1, first, last)
@@ -80,7 +88,7 @@ def plan_ranks(counts: np.ndarray, intervals: int, noise: float = 0.0) -> Plan:
     grow = np.where(np.isfinite(grow), np.maximum(grow, 1.0), 1.0)
     share = np.where(counts > 0, grow[:, None] * overlap / np.maximum(counts, 1e-12), 0.0)
     share = _at_most_two(share / np.maximum(share.sum(axis=0), 1.0))
-    return Plan(edges[:-1][real], edges[1:][real], share, np.maximum((share * counts).sum(axis=1), 1.0))
+    return Intervals(edges[:-1][real], edges[1:][real], share, np.maximum((share * counts).sum(axis=1), 1.0))
 
 
 def _at_most_two(share: np.ndarray) -> np.ndarray:
@@ -92,11 +100,11 @@ def _at_most_two(share: np.ndarray) -> np.ndarray:
     return share
 
 
-def plan_neighbours(counts: np.ndarray, floor: float) -> Plan:
+def neighbour_intervals(counts: np.ndarray, floor: float) -> Intervals:
     """One step from each category to the next in declared order, on the records of the first of the two."""
     steps = len(counts) - 1
     share = np.concatenate([np.eye(steps), np.zeros((steps, 1))], axis=1)
-    return Plan(np.arange(steps), np.arange(1, steps + 1), share, np.maximum(counts[:-1], floor))
+    return Intervals(np.arange(steps), np.arange(1, steps + 1), share, np.maximum(counts[:-1], floor))
 
 
 def factorisation(mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -119,10 +127,6 @@ def factorisation(mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return asked if _error(workload, asked) < _error(workload, np.eye(len(mass))) else np.eye(len(mass))
 
 
-FIXED_POINT_STEPS = 25
-"""Enough for the error to be within a per cent of the best."""
-
-
 def curve_of_sums(mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The matrix that turns sums of steps into the centred curve."""
     prefix = np.concatenate([np.zeros((1, len(mass))), np.tril(np.ones((len(mass), len(mass))))])
@@ -138,10 +142,10 @@ def _square_root(symmetric: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def centring_weights(plan: Plan, counts: np.ndarray, grid: np.ndarray) -> np.ndarray:
+def centring_weights(intervals: Intervals, counts: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Weights of the borders in the mean of the interpolated curve over the (noisy) distribution of the feature."""
-    x = grid[plan.edges]
-    counts = np.where((grid >= x[0]) & (grid <= x[-1]), counts, 0.0)  # what lies outside the plan is noise
+    x = grid[intervals.edges]
+    counts = np.where((grid >= x[0]) & (grid <= x[-1]), counts, 0.0)  # what lies outside the intervals is noise
     weights = np.array([np.interp(grid, x, unit) @ counts for unit in np.eye(len(x))])
     whole = weights.sum()
     return weights / whole if whole > 0 else np.full(len(x), 1 / len(x))
@@ -160,24 +164,30 @@ def curve(effects: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ErrorModel:
-    """What is public about the noise behind one accumulated curve, enough to draw copies of its error.
-
-    `cells` is the released histogram on the grid (with a cell for missing values, if any, at the end), `place` and `share`
-    how its values are divided over the intervals, `asked` the combinations of sums that were released.
-    """
+    """What is public about the noise behind one accumulated curve, enough to draw copies of its error."""
 
     sums: np.ndarray
+    """Noisy sums of steps, per interval."""
     mass: np.ndarray
+    """Noisy numbers of records, per interval."""
     most: float
+    """The range of the model, which no mean effect exceeds."""
     floor: float
+    """The least mass an interval is given."""
     weights: np.ndarray
+    """Of the borders, in the mean that centres the curve."""
     asked: np.ndarray
+    """The combinations of sums that were released."""
     sum_law: NoiseLaw
     count_law: NoiseLaw
     cells: np.ndarray
+    """The released histogram on the grid, with a cell for missing values, if any, at the end."""
     fixed_total: bool
+    """Whether the number of records is public."""
     place: np.ndarray
+    """Per grid value, the intervals it belongs to; -1 stands for none."""
     share: np.ndarray
+    """Per grid value, its shares in them."""
     on_grid: np.ndarray
     """Values of the curve at the grid values; zero outside its borders, which the centring leaves out."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -11,102 +11,86 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
-from ...public.grids import edge_candidates, nearest
+from ...public.grids import edge_candidates
 from ...public.model import Model
 from ...public.rows import Rows
-from ...public.schema import Category, Number, Schema
-from ...query.bound import UNITS
+from ...public.schema import Category, Feature, Number, Schema
+from ...query import Choice, Joint, Sum
 from ...query.bounds import Ball, Cells
-from ...query.kinds import Choice, Joint, Sum
 from ...query.scores import QuantileScore
-from ...release.door import Answer, Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.answer import Answer
+from ...release.door import Ask
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public, later
 from ...sensitivity import Flow
-from ..common.base import AlongFeatures, keep_whole_number
+from ..common.base import AlongFeatures, keep_whole_number, once_positional
+from ..common.projection import project_counts
 from . import accumulate
-from .accumulate import Plan
+from .accumulate import Intervals
 from .results import EffectCurve
-
-CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
-"""Candidate clips, as parts of the model's range."""
+from .steps import CLIPS, ClippedSteps, CombinedSteps, OnGrid, StepSize
 
 
 @dataclass(frozen=True, eq=False)
-class OnGrid:
-    """Per record: the nearest public grid value; a missing value has the cell after the last."""
+class Along:
+    """What is public about one feature."""
 
     name: str
+    feature: Feature
     grid: np.ndarray
+    """The values that borders may take, in inner form."""
+    intervals: int
+    """How many intervals to aim for."""
 
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
-        cell = nearest(self.grid, rows[self.name])
-        cell = np.where(cell < 0, len(self.grid), cell)
-        return cell[:, None], np.ones((len(cell), 1)), None
+    @property
+    def categorical(self) -> bool:
+        return isinstance(self.feature, Category)
 
+    @property
+    def places(self) -> Sum:
+        """How many records are nearest to each grid value, and how many have none."""
+        missing = isinstance(self.feature, Number) and bool(np.isnan(self.feature.missing))  # type: ignore[arg-type]
+        return Sum(OnGrid(self.name, self.grid), Cells(len(self.grid) + missing), columns=(self.name,))
 
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """Per record: its parts of the differences in prediction across the intervals its value belongs to."""
+    @property
+    def likely_intervals(self) -> int:
+        """How many there will be: whole numbers have no more steps than values."""
+        return min(self.intervals, self.feature.levels - 1) if self.feature.levels else self.intervals
 
-    model: Model
-    name: str
-    grid: np.ndarray
-    plan: Plan
-
-    def differences(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        place, share = self.plan.places()
-        at = nearest(self.grid, rows[self.name])
-        cell = np.where(at[:, None] < 0, -1, place[at])
-        steps = np.zeros(cell.shape)
-        for j in range(cell.shape[1]):
-            who = np.flatnonzero(cell[:, j] >= 0)
-            if len(who):
-                some, interval = rows.take(who), cell[who, j]
-                upper = some.predict(self.model, {self.name: self.grid[self.plan.upper[interval]]})
-                lower = some.predict(self.model, {self.name: self.grid[self.plan.lower[interval]]})
-                steps[who, j] = share[at[who], j] * (upper - lower)
-        return cell, steps
+    def between(self, counts: np.ndarray, count_law: NoiseLaw) -> Intervals:
+        """The intervals, from released counts."""
+        if self.categorical:
+            return accumulate.neighbour_intervals(counts, floor=count_law.scale)
+        return accumulate.rank_intervals(counts, self.intervals, noise=count_law.half_width(1 - 1 / len(counts)))
 
 
-@dataclass(frozen=True, eq=False)
-class StepSize(Steps):
-    """Per record: which candidate clip would just not touch it."""
+@dataclass(frozen=True)
+class Details:
+    """What planning settled."""
 
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
-        _, steps = self.differences(rows)
-        cell = np.searchsorted(CLIPS * self.model.range, np.abs(steps).sum(axis=1), side="left")
-        return np.minimum(cell, len(CLIPS) - 1)[:, None], np.ones((len(rows), 1)), None
+    along: tuple[Along, ...]
+    epsilon: float
+    """For one feature."""
+    columns: tuple[str, ...]
+    """What the model reads."""
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedSteps(Steps):
-    """Per record: its differences, scaled down together when they exceed the clip."""
+class Settled:
+    """What the first stages settled about the steps along one feature. Released numbers only."""
 
-    clip: float
-
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        cell, steps = self.differences(rows)
-        size = np.abs(steps).sum(axis=1)
-        factor = np.minimum(1.0, self.clip / np.maximum(size, 1e-300))
-        return cell, np.zeros(cell.shape), steps * factor[:, None]
-
-
-@dataclass(frozen=True, eq=False)
-class CombinedSteps(ClippedSteps):
-    """Per record: combinations of its clipped differences, as a factorisation of the accumulation asks for them."""
-
+    along: Along
+    cells: np.ndarray
+    """The cleaned histogram on the grid."""
+    steps: ClippedSteps
+    weights: np.ndarray
+    """Of the borders, in the mean that centres the curve."""
     asked: np.ndarray
-
-    def __call__(self, rows: Rows) -> np.ndarray:  # type: ignore[override]
-        cell, _, steps = super().__call__(rows)
-        combined = np.zeros((len(rows), len(self.asked)))
-        for j in range(cell.shape[1]):
-            combined += self.asked.T[cell[:, j]] * np.where(cell[:, j] >= 0, steps[:, j], 0.0)[:, None]
-        return combined
+    """The combinations of sums to ask for."""
 
 
+@once_positional("intervals")
 @dataclass(frozen=True)
 class AccumulatedEffects(AlongFeatures):
     """How predictions change along a feature, accumulated from small steps on the people who are near each step.
@@ -130,8 +114,11 @@ class AccumulatedEffects(AlongFeatures):
     True
     """
 
+    _: KW_ONLY
     intervals: int | None = None
+    """How many intervals to aim for; left out, as many as pay at this number of rows and ε. Categories have one per step."""
 
+    stored_as = "pellucid.explainers.accumulated_effects.AccumulatedEffects"
     private_grid = True
     references = (
         "D. W. Apley, J. Zhu, Visualizing the effects of predictor variables in black box supervised learning models, 2020.",
@@ -150,96 +137,76 @@ class AccumulatedEffects(AlongFeatures):
                 raise PlanError(f"{name!r} has a single declared value: there is no step to take.")
         return needed
 
-    def plan(self, public: Public) -> Stages:
-        # What cannot be asked is refused here, before it is paid for.
-        self.places_query(public)
+    def plan(self, public: Public) -> Plan:
+        columns, epsilon = self.columns(public.schema), public.epsilon_like / len(self.features)
+        pays = self.intervals or accumulate.interval_count(public.rows_or_default, epsilon)
+        along = []
         for name in self.features:
-            if isinstance(public.schema[name], Category):
-                steps_bound(public, int(public.schema[name].levels or 2) - 1, self.model.range)
+            feature = public.schema[name]
+            grid = edge_candidates(feature)
+            along.append(Along(name, feature, grid, len(grid) - 1 if isinstance(feature, Category) else pays))
+            # Steps between too many categories are refused here, before anything is paid for.
+            steps_bound(public, along[-1].intervals, self.model.range)
         # Categories need their counts less precisely (no borders hang on them) and their steps more.
-        only_categories = all(isinstance(public.schema[name], Category) for name in self.features)
-        places = Fraction(10 if only_categories else 20, 100)
-        clips = {f"clip {name}": Fraction(5, 100) / len(self.features) for name in self.features}
-        return {"places": places, **clips, "steps": 1 - places - Fraction(5, 100)}
-
-    def places_query(self, public: Public) -> Joint:
-        sums = []
-        for name in self.features:
-            grid = edge_candidates(public.schema[name])
-            sums.append(Sum(OnGrid(name, grid), Cells(len(grid) + _has_missing(public, name)), columns=(name,)))
-        return Joint(sums)
+        places = Fraction(10 if all(a.categorical for a in along) else 20, 100)
+        clips = [(f"clip {name}", Fraction(5, 100) / len(self.features)) for name in self.features]
+        first = public.stage("places", Joint([a.places for a in along]), places)
+        stages = (first, *later([*clips, ("steps", 1 - places - Fraction(5, 100))]))
+        return Plan(public, stages, Details(tuple(along), epsilon, columns))
 
     def run(self, ask: Ask) -> Explanation:
-        public = ask.public
-        columns = self.columns(public.schema)
-        epsilon = public.epsilon_like / len(self.features)
-        answer = ask.total("places", self.places_query(public))
-        count_law = answer.law.times(1 / UNITS)
-        steps: list[ClippedSteps] = []
-        cells: list[np.ndarray] = []
-        for i, name in enumerate(self.features):
-            grid = edge_candidates(public.schema[name])
-            cells.append(_clean_counts(answer.part(i), public))
-            feature_counts = cells[-1][: len(grid)]
-            plan = self.interval_plan(public, name, feature_counts, count_law, epsilon)
-            per_step = 32 if isinstance(public.schema[name], Category) else 8
-            q = _clip_quantile(per_step * len(plan.mass) / epsilon, feature_counts.sum())
-            choice = Choice(Sum(StepSize(self.model, name, grid, plan), Cells(len(CLIPS)), columns=columns), QuantileScore(q))
-            clip = self.model.range * float(CLIPS[ask.choose(f"clip {name}", choice)[0]])
-            steps.append(ClippedSteps(self.model, name, grid, plan, clip))
-        weights = [accumulate.centring_weights(step.plan, c[: len(step.grid)], step.grid) for step, c in zip(steps, cells)]
-        asked = [combinations(public, step.plan.mass, w) for step, w in zip(steps, weights)]
-        released = ask.total("steps", Joint([steps_query(public, step, a, columns) for step, a in zip(steps, asked)]))
-        curves: dict[str, Explanation] = {}
-        for i, step in enumerate(steps):
-            curves[step.name] = self.curve(public, step, cells[i], weights[i], asked[i], released.part(i), count_law)
-        return self.joined(curves)
+        public, details = ask.public, ask.plan.details
+        places = ask.total("places")
+        settled = []
+        for i, along in enumerate(details.along):
+            cells = _clean_counts(places.part(i), public.rows)
+            settled.append(self.settled(ask, along, cells, places.noise))
+        released = ask.total("steps", Joint([steps_query(public, one, details.columns) for one in settled]))
+        return self.joined(
+            {one.along.name: self.curve(public, one, released.part(i), places.noise) for i, one in enumerate(settled)}
+        )
 
-    def interval_plan(self, public: Public, name: str, counts: np.ndarray, count_law: NoiseLaw, epsilon: float) -> Plan:
-        """The intervals of one feature, from released counts."""
-        if isinstance(public.schema[name], Category):
-            return accumulate.plan_neighbours(counts, floor=count_law.scale)
-        intervals = self.intervals or accumulate.interval_count(public.rows_or_default, epsilon)
-        return accumulate.plan_ranks(counts, intervals, noise=count_law.half_width(1 - 1 / len(counts)))
+    def settled(self, ask: Ask, along: Along, cells: np.ndarray, count_law: NoiseLaw) -> Settled:
+        """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
+        details, counts = ask.plan.details, cells[: len(along.grid)]
+        intervals = along.between(counts, count_law)
+        per_step = 32 if along.categorical else 8
+        q = _clip_quantile(per_step * len(intervals) / details.epsilon, counts.sum())
+        sizes = StepSize(self.model, along.name, along.grid, intervals)
+        choice = Choice(Sum(sizes, Cells(len(CLIPS)), columns=details.columns), QuantileScore(q))
+        clip = self.model.range * float(CLIPS[ask.choose(f"clip {along.name}", choice)[0]])
+        weights = accumulate.centring_weights(intervals, counts, along.grid)
+        steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip)
+        return Settled(along, cells, steps, weights, combinations(ask.public, intervals.mass, weights))
 
-    def curve(
-        self,
-        public: Public,
-        step: ClippedSteps,
-        cells: np.ndarray,
-        weights: np.ndarray,
-        asked: np.ndarray,
-        answer: Answer,
-        count_law: NoiseLaw,
-    ) -> EffectCurve:
+    def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
         """Solve, divide, accumulate and centre: released numbers only."""
-        feature, plan = public.schema[step.name], step.plan
-        unit = step.clip / units_per_clip(public)
-        sums = np.linalg.solve(asked, np.array(answer.integers, dtype=float) * unit)
-        effects = accumulate.mean_effects(sums, plan.mass, self.model.range)
-        place, share = plan.places()
+        along, intervals, clip = one.along, one.steps.intervals, one.steps.clip
+        sums = np.linalg.solve(one.asked, answer.numbers * clip)
+        effects = accumulate.mean_effects(sums, intervals.mass, self.model.range)
+        place, share = intervals.places()
         return EffectCurve(
-            feature=step.name,
-            x=tuple(feature.label(v) for v in step.grid[plan.edges]),
-            y=accumulate.curve(effects, weights),
-            counts=plan.mass,
+            feature=along.name,
+            x=tuple(along.feature.label(v) for v in along.grid[intervals.edges]),
+            y=accumulate.curve(effects, one.weights),
+            counts=intervals.mass,
             sums=sums,
-            weights=weights,
+            weights=one.weights,
             factorised=public.spend.currency == "rho",
-            clip=step.clip,
+            clip=clip,
             most=self.model.range,
-            floor=count_law.scale if isinstance(feature, Category) else 1.0,
-            sum_law=answer.law.times(unit),
+            floor=count_law.scale if along.categorical else 1.0,
+            sum_law=answer.noise.times(clip),
             count_law=count_law,
-            grid=step.grid,
-            cells=cells,
+            grid=along.grid,
+            cells=one.cells,
             fixed_total=public.rows is not None,
             place=place.astype(float),
             share=share,
-            categorical=isinstance(feature, Category),
+            categorical=along.categorical,
         )
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         clips = tuple(f"clip {name}" for name in self.features)
         flow = (
             Flow("accumulated effects")
@@ -255,31 +222,21 @@ class AccumulatedEffects(AlongFeatures):
             "explanation", "grid", "places", *clips, "steps", needs="intervals, division by noisy counts, accumulation, centring"
         )
 
-    def expected(self, public: Public) -> Expected:
-        rows, epsilon = public.planning_rows, public.epsilon_like / len(self.features)
-        stages = self.plan(public)
+    def expected(self, plan: Plan) -> Expected:
+        public, rows = plan.public, plan.public.planning_rows
+        clips, sums = [], []
+        for along in plan.details.along:
+            # A smooth effect crosses the range in k steps; four times its share is a generous clip for one of them.
+            k = along.likely_intervals
+            clips.append(self.model.range * (1.0 if along.categorical else min(1.0, 4 / k)))
+            sums.append(Sum(_nothing, steps_bound(public, k, clips[-1])))
+        noise = public.stage("steps", Joint(sums), plan["steps"].share).noise
         labels: list[str] = []
         errors: list[np.ndarray] = []
-        clips, sums = [], []
-        for name in self.features:
-            feature = public.schema[name]
-            k = (
-                feature.levels - 1
-                if isinstance(feature, Category)
-                else self.intervals or accumulate.interval_count(rows, epsilon)
-            )
-            if isinstance(feature, Number) and feature.levels:
-                k = min(k, feature.levels - 1)
-            # A smooth effect crosses the range in k steps; four times its share is a generous clip for one of them.
-            clips.append(self.model.range * (1.0 if isinstance(feature, Category) else min(1.0, 4 / k)))
-            sums.append(Sum(_nothing, steps_bound(public, k, clips[-1])))
-        law = public.mechanism(Joint(sums), stages["steps"]).law.times(1 / units_per_clip(public))
-        for name, clip, part in zip(self.features, clips, sums):
-            k = part.size
+        for along, clip, k in zip(plan.details.along, clips, (part.size for part in sums)):
             mass, weights = np.full(k, max(rows / k, 1.0)), np.full(k + 1, 1 / (k + 1))
-            half = accumulate.noise_alone(mass, weights, combinations(public, mass, weights), law.times(clip), 0.95)
-            errors.append(half)
-            labels += [f"{name}, border {i}" for i in range(k + 1)]
+            errors.append(accumulate.noise_alone(mass, weights, combinations(public, mass, weights), noise.times(clip), 0.95))
+            labels += [f"{along.name}, border {i}" for i in range(k + 1)]
         error = np.concatenate(errors)
         notes = (
             "assumes equally filled intervals and steps of at most four times an even share of the range; the clip chosen "
@@ -296,21 +253,18 @@ class AccumulatedEffects(AlongFeatures):
         return [*(cls(model, name) for name in names), cls(model, names[:3]), cls(model, names[0], intervals=5)]
 
 
-def steps_query(public: Public, step: ClippedSteps, asked: np.ndarray, columns: tuple[str, ...]) -> Sum:
+def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
     """The sums of steps per interval, or the combinations of them that are asked under Gaussian noise."""
-    bound = steps_bound(public, len(step.plan.mass), step.clip)
+    steps = one.steps
+    bound = steps_bound(public, len(steps.intervals), steps.clip)
     if isinstance(bound, Cells):
-        return Sum(step, bound, columns=columns)
-    return Sum(CombinedSteps(step.model, step.name, step.grid, step.plan, step.clip, asked), bound, columns=columns)
+        return Sum(steps, bound, columns=columns)
+    return Sum(CombinedSteps(steps.model, steps.name, steps.grid, steps.intervals, steps.clip, one.asked), bound, columns=columns)
 
 
 def steps_bound(public: Public, intervals: int, clip: float) -> Ball | Cells:
     """A record's steps have an absolute sum of at most the clip; combined by columns of length one, so has their length."""
     return Ball(intervals, clip) if public.spend.currency == "rho" else Cells(intervals, value=clip, count_weight=0)
-
-
-def units_per_clip(public: Public) -> int:
-    return Ball.LIMIT if public.spend.currency == "rho" else UNITS
 
 
 def combinations(public: Public, mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -322,17 +276,10 @@ def _nothing(rows: Rows) -> None:
     raise AssertionError("a preview asks nothing")
 
 
-def _has_missing(public: Public, name: str) -> bool:
-    feature = public.schema[name]
-    return isinstance(feature, Number) and bool(np.isnan(feature.missing))  # type: ignore[arg-type]
-
-
-def _clean_counts(answer: Answer, public: Public) -> np.ndarray:
+def _clean_counts(answer: Answer, rows: int | None) -> np.ndarray:
     """Non-negative counts that add up: to the public number of rows, or to their own noisy total."""
-    _, noisy = answer.cells()
-    assert noisy is not None
-    total = float(public.rows) if public.rows is not None else max(float(noisy.sum()), 1.0)
-    return accumulate.project_counts(noisy, total)
+    total = float(rows) if rows is not None else max(float(answer.numbers.sum()), 1.0)
+    return project_counts(answer.numbers, total)
 
 
 def _clip_quantile(beyond: float, rows: float) -> Fraction:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from ...errors import PlanError
+from ...public.frozen import settle
 from ...public.grids import curve_points, spread_points
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Schema
+from ...query import Sum
 from ...query.bounds import Box
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
-from ..common.base import AlongFeatures, keep_whole_number
+from ..common.base import AlongFeatures, keep_whole_number, once_positional
 from ..common.results import Curve
 from .smoothing import running_mean
 
@@ -38,14 +38,14 @@ class Ceteris:
         return np.stack(columns, axis=1)
 
 
+@once_positional("points", "smooth")
 @dataclass(frozen=True)
 class PartialDependence(AlongFeatures):
     """How the mean prediction moves along a feature, everything else left as it is.
 
     Released: one mean per grid point, all points by one draw of noise. The grid is public: all declared categories, all
-    integers or evenly spaced values, as many as pay at this number of rows and ε; `points` sets the number, or the values.
-    A list of features is one joint release with `.curves[name]`. `smooth=k` averages over k neighbours on each side,
-    which the error bars then no longer describe.
+    integers or evenly spaced values, as many as pay at this number of rows and ε. A list of features is one joint release
+    with `.curves[name]`.
 
     Claim: box-sum. Assumes that the model is a function of one row.
     Paper: "Tailoring differential privacy to any explainer", specific design for partial dependence; here with exact
@@ -60,9 +60,13 @@ class PartialDependence(AlongFeatures):
     (10, True)
     """
 
+    _: KW_ONLY
     points: int | Sequence[Any] | None = None
+    """How many grid points, or which; left out, as many as pay at this number of rows and ε."""
     smooth: int = 0
+    """Average over so many neighbours on each side, which the error bars then no longer describe."""
 
+    stored_as = "pellucid.explainers.partial_dependence.PartialDependence"
     references = (
         "J. H. Friedman, Greedy function approximation: a gradient boosting machine, Annals of Statistics 29 (2001).",
         "Tailoring Differential Privacy to Any Explainer, supplementary material: DP partial dependence plots.",
@@ -76,7 +80,7 @@ class PartialDependence(AlongFeatures):
         elif len(self.features) > 1:
             raise PlanError("points= as a list needs a single feature; for several features give a number.")
         else:
-            object.__setattr__(self, "points", tuple(v.item() if isinstance(v, np.generic) else v for v in self.points))
+            settle(self, points=tuple(v.item() if isinstance(v, np.generic) else v for v in self.points))
         keep_whole_number(self, "smooth", 0, 99)
 
     def grid(self, name: str, public: Public) -> np.ndarray:
@@ -88,21 +92,18 @@ class PartialDependence(AlongFeatures):
             return spread_points(feature, self.points)
         return curve_points(feature, public.rows_or_default, public.epsilon_like / len(self.features))
 
-    def query(self, public: Public) -> Sum:
-        grids = tuple((name, tuple(self.grid(name, public))) for name in self.features)
-        box = Box(sum(len(grid) for _, grid in grids), *self.model.output, count=public.count_needed)
-        return Sum(Ceteris(self.model, grids), box, columns=self.columns(public.schema))
-
-    def plan(self, public: Public) -> Stages:
-        self.query(public)  # a request that cannot be asked is refused here, before it is paid for
-        return {"curve": Fraction(1)}
+    def plan(self, public: Public) -> Plan:
+        grids = {name: self.grid(name, public) for name in self.features}
+        box = Box(sum(map(len, grids.values())), *self.model.output, count=public.count_needed)
+        map_ = Ceteris(self.model, tuple((name, tuple(grid)) for name, grid in grids.items()))
+        query = Sum(map_, box, columns=self.columns(public.schema))
+        return Plan(public, (public.stage("curve", query),), details=grids)
 
     def run(self, ask: Ask) -> Explanation:
-        mean = ask.total("curve", self.query(ask.public)).mean()
+        mean = ask.total("curve").mean()
         curves: dict[str, Explanation] = {}
         start = 0
-        for name in self.features:
-            grid = self.grid(name, ask.public)
+        for name, grid in ask.plan.details.items():
             y = mean.values[start : start + len(grid)]
             start += len(grid)
             feature = ask.public.schema[name]
@@ -120,7 +121,7 @@ class PartialDependence(AlongFeatures):
             )
         return self.joined(curves)
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             Flow("partial dependence")
             .input("records")
@@ -130,10 +131,10 @@ class PartialDependence(AlongFeatures):
             .output("explanation", "grid", "curve", needs="divide, label")
         )
 
-    def expected(self, public: Public) -> Expected:
-        query = self.query(public)
-        law = public.mechanism(query).law.times(self.model.range / 2 / (1 << 30) / public.planning_rows)
-        labels = tuple(f"{name} = {public.schema[name].label(v)}" for name in self.features for v in self.grid(name, public))
+    def expected(self, plan: Plan) -> Expected:
+        public = plan.public
+        law = plan["curve"].noise.times(self.model.range / 2 / public.planning_rows)
+        labels = tuple(f"{name} = {public.schema[name].label(v)}" for name, grid in plan.details.items() for v in grid)
         notes = (
             ("the count of records is noisy too: near the ends of the range errors are up to √2 larger",)
             if public.count_needed

@@ -4,130 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...errors import PlanError
+from ...mechanisms import NoiseLaw
+from ...public.frozen import settle
 from ...public.model import Model
-from ...public.rows import Rows
 from ...public.schema import Category, Schema, did_you_mean
-from ...query.bound import UNITS
-from ...query.bounds import Box, Cells
-from ...query.kinds import Choice, Couples, Joint, Pairs, Sum
-from ...query.scores import QuantileScore
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...sensitivity import Flow
-from ..common.base import OfModel, keep_whole_number
+from ..common.base import OfModel, keep_whole_number, once_positional
 from .losses import Loss, LossName
-from .results import Importance
-
-CAPS = 2.0 ** (-np.arange(160, -1, -1) / 4)
-"""Candidate caps, as parts of the largest loss: down to a millionth of a declared range, squared."""
-
-BASE_WEIGHT = 2
-"""One person is in one base loss but in two permuted ones, so the base may be twice as exact at the same noise."""
+from .mean_increases import MeanIncreases
+from .mean_losses import MeanLosses
+from .shuffling import CAPS, Measured, Shuffling, Truth
 
 CAP_SHARE = Fraction(1, 20)
-FALL = 0.25
-"""An increase of the loss is clipped at the cap, a decrease at this part of it: shuffling rarely helps anybody much."""
+"""Of the spend, for the choice of a cap."""
 
 
 @dataclass(frozen=True)
-class Truth:
-    """What a record's target says, in the range of the model's output."""
+class Details:
+    """What the plan of a permutation importance settles."""
 
-    target: str
-    category: int | None
-    lo: float
-    hi: float
-
-    def __call__(self, rows: Rows) -> np.ndarray:
-        cells = rows[self.target]
-        if self.category is not None:
-            return np.where(cells == self.category, self.hi, self.lo)
-        return np.clip(cells, self.lo, self.hi)
+    shuffling: Shuffling
+    """What is asked."""
+    cap: float
+    """The cap as far as it is public: the one given, or the largest loss."""
+    stretch: float
+    """What a private cap is multiplied by."""
+    noise: NoiseLaw
+    """The noise of the losses, the same for every cap."""
 
 
-@dataclass(frozen=True)
-class BaseLoss:
-    """Per record: the loss of the model as it is."""
-
-    model: Model
-    truth: Truth
-    loss: Loss
-
-    def __call__(self, rows: Rows) -> np.ndarray:
-        return self.loss(self.truth(rows), rows.predict(self.model))[:, None]
-
-
-@dataclass(frozen=True)
-class ShuffledLosses:
-    """Per record and donor: the losses when each group of features comes from the donor."""
-
-    model: Model
-    truth: Truth
-    loss: Loss
-    groups: tuple[tuple[str, ...], ...]
-
-    def __call__(self, rows: Rows, donors: Rows) -> np.ndarray:
-        truth = self.truth(rows)
-        answers = (rows.predict(self.model, {name: donors[name] for name in group}) for group in self.groups)
-        return np.stack([self.loss(truth, answer) for answer in answers], axis=1)
-
-
-@dataclass(frozen=True)
-class Increases:
-    """Per record and donor, or with `both` per couple: how much the loss grows when each group of features is exchanged."""
-
-    model: Model
-    truth: Truth
-    loss: Loss
-    groups: tuple[tuple[str, ...], ...]
-    both: bool
-
-    def __call__(self, rows: Rows, others: Rows) -> np.ndarray:
-        found = self._of(rows, others)
-        return (found + self._of(others, rows)) / 2 if self.both else found
-
-    def _of(self, rows: Rows, donors: Rows) -> np.ndarray:
-        base = self.loss(self.truth(rows), rows.predict(self.model))
-        return ShuffledLosses(self.model, self.truth, self.loss, self.groups)(rows, donors) - base[:, None]
-
-
-@dataclass(frozen=True)
-class Strangers:
-    """Per record and donor: which candidate cap is just reached when *all* features come from the donor.
-
-    That is what losses are like when the model knows nothing, and it costs one prediction a record. With `increase` it is
-    about how much the loss grows, with `both` about the mean over the two of a couple.
-    """
-
-    model: Model
-    truth: Truth
-    loss: Loss
-    increase: bool = False
-    both: bool = False
-
-    def __call__(self, rows: Rows, others: Rows) -> tuple[np.ndarray, None, None]:
-        one, other = rows.predict(self.model), others.predict(self.model)
-        found = self._of(rows, one, other)
-        if self.both:
-            found = (found + self._of(others, other, one)) / 2
-        cell = np.searchsorted(CAPS * self.loss.top, found, side="left")
-        return np.minimum(cell, len(CAPS) - 1)[:, None], None, None
-
-    def _of(self, rows: Rows, own: np.ndarray, given: np.ndarray) -> np.ndarray:
-        truth = self.truth(rows)
-        found = self.loss(truth, given)
-        return found - self.loss(truth, own) if self.increase else found
-
-
+@once_positional("loss", "features", "positive", "ranking", "repeats", "cap")
 @dataclass(frozen=True)
 class PermutationImportance(OfModel):
     """How much a model's loss grows when a feature is shuffled among people: what it leans on to predict the target.
@@ -135,11 +52,9 @@ class PermutationImportance(OfModel):
     Released: the mean loss as it is and with each feature shuffled, all by one draw of noise; importances are their
     differences (`.ratios` their quotients), computed afterwards. With `ranking=True` only what an order needs: the mean increase
     of the loss, feature by feature, which is far more certain. Who gives a feature to whom is secret and does not depend on
-    the data. `loss` is "squared", "absolute", "log" or "0-1"; answers and truths are clipped to the model's declared output.
-    Losses are capped, because a few large ones decide how much noise is needed: by default the cap is chosen privately
-    for a twentieth of the spend; `cap` sets it, or `cap="range"` leaves it at the largest possible loss. `features` may hold
-    groups such as `("lat", "lon")`, shuffled together. `repeats` averages over several shuffles; the default follows from the
-    number of records and the spend. `.tiers()` cuts the ranking where noise cannot have swapped anything.
+    the data. Answers and truths are clipped to the model's declared output. Losses are capped, because a few large ones decide
+    how much noise is needed; a cap that is not given is chosen privately for a twentieth of the spend. `.tiers()` cuts the
+    ranking where noise cannot have swapped anything.
 
     Claim: pairs and couples, on box-sum, joint-sum and quantile-span. Assumes that the model is a function of one row.
     Paper: "Tailoring differential privacy to any explainer" (private permutation importance); here with base and
@@ -155,13 +70,22 @@ class PermutationImportance(OfModel):
     """
 
     target: str
+    """The column that the model predicts."""
+    _: KW_ONLY
     loss: LossName = "squared"
+    """Of a prediction against the truth: "squared", "absolute", "log" or "0-1"."""
     features: Sequence[str | Sequence[str]] | None = None
+    """What is shuffled: names, and groups such as `("lat", "lon")` that are shuffled together; left out, each feature."""
     positive: Any = None
+    """Which category of the target the model answers for; left out, the model's own, or the second of two."""
     ranking: bool = False
+    """Release only what the order of the features needs."""
     repeats: int | None = None
+    """Shuffles to average over; left out, as many as pay at this number of records and ε."""
     cap: float | str | None = None
+    """Losses above it count as it; "range" is the largest possible loss; left out, it is chosen privately."""
 
+    stored_as = "pellucid.explainers.permutation_importance.PermutationImportance"
     references = (
         "L. Breiman, Random forests, Machine Learning 45 (2001).",
         "A. Fisher, C. Rudin, F. Dominici, All models are wrong, but many are useful, JMLR 20 (2019).",
@@ -172,13 +96,13 @@ class PermutationImportance(OfModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.features is not None:
-            object.__setattr__(self, "features", _groups(self.features))
+            settle(self, features=_groups(self.features))
         keep_whole_number(self, "repeats", 1, 100)
         if not isinstance(self.target, str):
             raise PlanError(f"target={self.target!r}: give the name of a column.")
         for name in ("positive", "ranking", "cap"):
             value = getattr(self, name)
-            object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
+            settle(self, **{name: value.item() if isinstance(value, np.generic) else value})
         top, cap = self._loss.top, self.cap if isinstance(self.cap, str | int | float | None) else "unknown"
         if not (cap is None or cap == "range" or (isinstance(cap, int | float) and not isinstance(cap, bool) and 0 < cap <= top)):
             raise PlanError(f"cap={cap!r}: give a number up to {top:g} (the largest {self.loss} loss), 'range', or leave it out.")
@@ -243,71 +167,28 @@ class PermutationImportance(OfModel):
         chance = 0.3 / math.sqrt(rows)  # losses spread over about a third of their cap
         return int(np.clip(math.ceil((chance / noise) ** 2), 1, 5))
 
-    def pairing(self, public: Public) -> Pairs | Couples:
-        """Couples where one person is in one of them; else a cyclic order, which is right for both relations and for people."""
-        if self.ranking and not public.count_needed and public.unit.column is None:
-            return Couples(self.turns(public))
-        return Pairs(self.turns(public))
-
-    def cap_query(self, public: Public) -> Choice:
-        pairing = type(self.pairing(public))
-        strangers = Strangers(self.model, self.truth(public.schema), self._loss, increase=self.ranking, both=pairing is Couples)
-        over = Sum(strangers, Cells(len(CAPS)), over=pairing(), columns=self.columns(public.schema))
-        return Choice(over, QuantileScore(Fraction(9, 10)))
-
-    def stretch(self, public: Public) -> float:
-        """What the quantile is multiplied by: with many records and a large spend noise is small, and a low cap would be bias.
-
-        The numbers were found by trying several tables; any would be private.
-        """
-        plenty = public.rows_or_default * public.epsilon_like / (len(self.groups(public.schema)) + 1.5)
-        return plenty ** (1 / 3) / 13 if self.ranking else max(1.0, math.sqrt(plenty / 850))
-
-    def query(self, public: Public, cap: float) -> Joint:
-        truth, columns = self.truth(public.schema), self.columns(public.schema)
-        groups, pairing = self.groups(public.schema), self.pairing(public)
-        if self.ranking:
-            grown = Increases(self.model, truth, self._loss, groups, both=isinstance(pairing, Couples))
-            box = Box(len(groups), -FALL * cap, cap, count=public.count_needed)
-            return Joint([Sum(grown, box, over=pairing, columns=columns)])
-        shuffled = ShuffledLosses(self.model, truth, self._loss, groups)
-        base = Box(1, 0.0, cap, count=public.count_needed, weight=BASE_WEIGHT)
-        return Joint(
-            [
-                Sum(shuffled, Box(len(groups), 0.0, cap), over=pairing, columns=columns),
-                Sum(BaseLoss(self.model, truth, self._loss), base, columns=columns),
-            ]
-        )
-
-    def plan(self, public: Public) -> Stages:
-        self.query(public, self._declared_cap)
-        return {"cap": CAP_SHARE, "losses": 1 - CAP_SHARE} if self._private_cap else {"losses": Fraction(1)}
+    def plan(self, public: Public) -> Plan:
+        kind: type[Shuffling] = MeanIncreases if self.ranking else MeanLosses
+        columns, groups = self.columns(public.schema), self.groups(public.schema)
+        measured = Measured(self.model, self.truth(public.schema), self._loss)
+        shuffling = kind(measured, groups, kind.pairing(public, self.turns(public)), columns, public.count_needed)
+        losses = public.stage("losses", shuffling.query(self._declared_cap), 1 - CAP_SHARE if self._private_cap else WHOLE)
+        stretch = kind.stretch(public.rows_or_default * public.epsilon_like / (len(groups) + 1.5))
+        details = Details(shuffling, self._declared_cap, stretch, losses.noise)
+        if not self._private_cap:
+            return Plan(public, (losses,), details)
+        return Plan(public, (public.stage("cap", shuffling.cap_choice, CAP_SHARE), Stage("losses", losses.share)), details)
 
     def run(self, ask: Ask) -> Explanation:
-        public, cap = ask.public, self._declared_cap
-        if self._private_cap:
-            chosen = float(CAPS[ask.choose("cap", self.cap_query(public))[0]])
-            cap *= min(1.0, chosen * self.stretch(public))
-        query = self.query(public, cap)
-        answer = ask.total("losses", query)
-        features = tuple(" + ".join(group) for group in self.groups(public.schema))
-        law = answer.law.times(1 / UNITS)
-        if self.ranking:
-            summed = answer.part(0)
-            couples = isinstance(query.sums[0].over, Couples)
-            mean = replace(summed, rows=summed.rows // 2 if couples and summed.rows else summed.rows).mean()
-            return Importance(
-                features=features, values=mean.values, permuted=None, base=None, loss=self.loss, low=-FALL * cap, cap=cap,
-                law=law, weight=1, count=mean.count, noisy_count=mean.noisy_count,
-            )  # fmt: skip
-        mean = answer.part(1).mean()
-        permuted = cap / 2 * (1 + np.array(answer.part(0).integers, dtype=float) / UNITS / max(mean.count, 1.0))
-        return Importance(
-            features=features, values=permuted - mean.values[0], permuted=permuted, base=float(mean.values[0]), loss=self.loss,
-            low=0.0, cap=cap, law=law, weight=BASE_WEIGHT, count=mean.count, noisy_count=mean.noisy_count,
-        )  # fmt: skip
+        details: Details = ask.plan.details
+        shuffling = details.shuffling
+        if not self._private_cap:
+            return shuffling.importance(ask.total("losses"), details.cap)
+        chosen = float(CAPS[ask.choose("cap")[0]])
+        cap = details.cap * min(1.0, chosen * details.stretch)
+        return shuffling.importance(ask.total("losses", shuffling.query(cap)), cap)
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         flow = Flow("permutation importance").input("records").public("model", "treated as public")
         caps: tuple[str, ...] = ()
         if self._private_cap:
@@ -317,30 +198,19 @@ class PermutationImportance(OfModel):
             "losses", "records", "model", *caps, needs="losses up to the cap, beside a count under add-remove"
         ).output("explanation", *caps, "losses", needs="divide, subtract")
 
-    def expected(self, public: Public) -> Expected:
-        cap = self._declared_cap
-        query = self.query(public, cap)
-        share = self.plan(public)["losses"]
-        couples = isinstance(query.sums[0].over, Couples)
-        half = (1 + FALL) * cap / 2 if self.ranking else cap / 2
-        law = public.mechanism(query, share).law.times(half / UNITS / (public.planning_rows // (2 if couples else 1) or 1))
-        width = law.half_width(0.95)
-        if self.ranking and public.count_needed:
-            own, counted = law.pairs(10_000).T
-            # The noise of the count acts on how far an importance is from the middle of the clip; most are near zero.
-            width = float(np.quantile(np.abs(own + counted * (1 - FALL) / (1 + FALL)), 0.95))
-        if not self.ranking:
-            own, base = law.pairs(10_000).T
-            width = float(np.quantile(np.abs(own - base / BASE_WEIGHT), 0.95))
-        labels = tuple(" + ".join(group) for group in self.groups(public.schema))
+    def expected(self, plan: Plan) -> Expected:
+        details: Details = plan.details
+        width, gap = details.shuffling.error(details.noise, details.cap, plan.public.planning_rows)
         notes = []
         if self._private_cap:
             notes.append(
-                f"losses will be capped at a privately chosen value; the further it is below {cap:g}, the smaller the errors"
+                f"losses will be capped at a privately chosen value; the further it is below {details.cap:g}, "
+                "the smaller the errors"
             )
-        if public.count_needed:
+        if plan.public.count_needed:
             notes.append("the count of records is noisy too: errors depend a little on the size of an importance")
-        return Expected(labels, np.full(len(labels), width), law.gap(0.95), tuple(notes))
+        labels = details.shuffling.features
+        return Expected(labels, np.full(len(labels), width), gap, tuple(notes))
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -15,20 +15,28 @@ from ..common.rankings import OrderedFeatures
 class Importance(OrderedFeatures):
     """How much worse the model gets when a feature is shuffled: `.features`, `.values`, `.ranking`, `.tiers()`.
 
-    `permuted` are the mean losses with each feature shuffled and `base` the mean loss as it is; `values` their differences.
-    A release for the ranking alone has neither. Losses above `cap` counted as `cap`, and below `low` as `low`.
+    A release for the ranking alone has neither `.permuted` nor `.base`.
     """
 
     kind: ClassVar[str] = "importance"
     permuted: np.ndarray | None
+    """Mean losses with each feature shuffled; `values` are their differences to `base`."""
     base: float | None
+    """The mean loss as it is."""
     loss: str
+    """Which loss: "squared", "absolute", "log" or "0-1"."""
     low: float
+    """Losses, or their increases, below it counted as it."""
     cap: float
+    """Those above it counted as it."""
     law: NoiseLaw
+    """The noise of the sums in units of half of [low, cap]."""
     weight: int
+    """How many times more exact the base loss is than the others."""
     count: float
+    """Over how many records, or couples of them: a public number, or a noisy count."""
     noisy_count: bool
+    """Whether it is noisy."""
 
     @property
     def ylabel(self) -> str:

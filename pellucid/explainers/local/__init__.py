@@ -1,12 +1,12 @@
-"""Local linear explanations: which features carried one decision, from the records around it.
+"""Local linear explanations: why single decisions came out as they did, question after question.
 
-weights      how much a record counts by its distance, with certified constants
-bound        the set one record's part of the totals lies in
-design       records → coordinates in [0, 1] → rows
-exact        exact totals, next to the engine: what leaves has noise and was paid for
-methods      one-shot, descent, adaptive, enhanced, non-interactive: from noisy answers to an explanation
-reuse        what was answered before
-stream       question after question: hand on, ask and pay, or fit what is known; no rows in scope
-individual   one account per record
-desk         between a stream, the ledger and the records: pays, reads, certifies and remembers
+local_linear   the explainer: one question by a release, many by a stream
+encoder        records → coordinates and labels; the sums that questions ask for
+bound          Moments: the set in which one record's part of those sums lies
+readings       gradients and starts, as images and scores of sums behind the door
+oracles        what a method may ask, as queries
+methods        from noisy answers to an explanation: one-shot, descent, adaptive, enhanced
+weights        certified weights of distances
+settings, questions, stream, history   how a stream goes from one question to the next
+results, plots what comes out
 """

@@ -16,13 +16,13 @@ import numpy as np
 from ...errors import PlanError
 from ...mechanisms import Norms
 from ...public.schema import Relation
-from ...query.bound import Bound, Parts, _ceil_sqrt, _round
+from ...query.bound import MeasuredBound, Parts, ceil_sqrt, to_grid
 from ...query.reviewed import reviewed
 
 
 @reviewed
 @dataclass(frozen=True)
-class Moments(Bound):
+class Moments(MeasuredBound):
     """Products of rows (s, t): the upper triangle of Σ s·sᵀ and then Σ t·s. Claim: local-moments
 
     `joint`, `slope` and `label` are the largest values of √(p(p+q)), p + √(pq) and |t|. Rows outside are shrunk, as integers. The
@@ -38,6 +38,7 @@ class Moments(Bound):
 
     LIMIT = 1 << 15
     """Units per row: p and q stay below 2^31, so that their products are exact in 64 bits."""
+    one = LIMIT**2
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 1024 or not all(0 < v < math.inf for v in (self.joint, self.slope, self.label)):
@@ -66,7 +67,7 @@ class Moments(Bound):
     @property
     def slope_limit(self) -> int:
         # Beyond √2 times the joint limit it would never bind: p + √(pq) ≤ √2·√(p² + pq).
-        return min(math.ceil(self.slope / self.unit), _ceil_sqrt(2 * self.joint_limit**2))
+        return min(math.ceil(self.slope / self.unit), ceil_sqrt(2 * self.joint_limit**2))
 
     @property
     def label_limit(self) -> int:
@@ -86,15 +87,15 @@ class Moments(Bound):
             raise AssertionError("a map must give one row of values and a label per record")
         k = np.ones(len(values), dtype=np.int64) if parts is None else np.asarray(parts, dtype=np.int64)
         kept = np.maximum(k, 1)
-        z = _round(values / np.sqrt(kept)[:, None], math.sqrt(self.unit))
+        z = to_grid(values / np.sqrt(kept)[:, None], math.sqrt(self.unit))
         # Wider than any row of the set, and small enough that the float factors below are exact enough to start from.
         z = np.where(k[:, None] > 0, np.clip(z, -(1 << 17), 1 << 17), 0)
         return _shrink(z, self.joint_limit // kept, self.slope_limit // kept, self.label_limit // kept)
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return self.products(self.integers(contributions, parts))
+        return self.total_of(self.integers(contributions, parts))
 
-    def products(self, rows: np.ndarray) -> list[int]:
+    def total_of(self, rows: np.ndarray) -> list[int]:
         """The exact totals of integer rows that are inside the set: 2^16 of them stay below 2^53 in a float product."""
         upper = np.triu_indices(self.length)
         total = [0] * self.size
@@ -113,7 +114,7 @@ class Moments(Bound):
     def added(self) -> Norms:
         limit, d = self.joint_limit, self.length
         # (p + ‖s‖₁²)/2 + |t|·‖s‖₁ ≤ p(d+1)/2 + √(d·pq), and p² + pq ≤ limit².
-        l1 = _ceil_sqrt(((d + 1) ** 2 + 4 * d) * limit**2)
+        l1 = ceil_sqrt(((d + 1) ** 2 + 4 * d) * limit**2)
         return Norms((l1 + 1) // 2, limit**2, limit)
 
     def replaced(self) -> Norms:

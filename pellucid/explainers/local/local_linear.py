@@ -12,22 +12,25 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import NoiseLaw
+from ...public.frozen import settle
 from ...public.model import Model
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
 from ...public.schema import Schema
-from ...query.kinds import Sum
+from ...query import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer, Interactive
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public, Stage
+from ...release.stream import Channel
 from ...sensitivity import Flow
 from ..common.base import OfModel, example_record, keep_whole_number, whole_number
-from .design import Design, best_label_weight, moments_of, normaliser, read_moments
+from .encoder import Encoder, LocalRows, best_label_weight, moments_of, normaliser, read_moments
 from .methods import GRAIN, METHODS, NoisyMoments, Solution, one_shot, step_price
+from .questions import Questions
 from .results import LocalExplanation
-from .stream import Settings
+from .settings import Settings
+from .stream import LocalStream
 from .weights import Stable, Weight, weight_of
 
 ACCOUNTING = ("worst case", "individual")
@@ -36,21 +39,20 @@ PUBLIC_RECORDS = 2_000
 
 
 @dataclass(frozen=True)
-class LocalLinear(OfModel):
+class LocalPlan:
+    """What was settled about local explanations: how records become coordinates, and how questions are answered."""
+
+    settings: Settings
+    encoder: Encoder
+
+
+@dataclass(frozen=True)
+class LocalLinear(OfModel, Interactive):
     """A linear explanation of a model around one record, fitted to the private records near it.
 
     Each feature is scaled to [0, 1] by its declared bounds, and φ minimises Σ α(‖x − z‖)·(φ·(x − z) − f(x))² over ‖φ‖ ≤ `radius`,
-    where z is the record asked about and f the model's output scaled to [−1, 1]. With `centred=True` outputs count from the
-    record's own, and values are slopes. `weight` is α: "stable" (equation 5 of the paper), "gaussian", "cut-off" or a formula
-    in r such as "1/(1 + r**4)", stretched by `bandwidth`.
-
-    Ask question after question with `session.open(LocalLinear(model), epsilon=…)`. The slice is planned for `questions` that are
-    paid for; answers to records `within` a distance of an answered one are handed on, free. `method` is "one-shot" (one joint
-    release of all products; has error bars), "descent" (`steps` noisy steps), "adaptive" or "enhanced" (fewer steps from
-    the best of earlier answers). With accounting="individual" (add-remove only) every record has its own account,
-    and far fewer of them are used up by each question; choose a local weight, such as "gaussian" with bandwidth 0.5.
-
-    For a single question give `record` and use `session.release`.
+    where z is the record asked about and f the model's output scaled to [−1, 1]. Ask question after question with
+    `session.open(LocalLinear(model), epsilon=…)`. For a single question give `record` and use `session.release`.
 
     Released: one number per feature (per value of a category), by one draw of noise or as many as there are steps.
     Claim: local-moments, local-constant; steps: local-gradient, local-start; individual accounting: individual-filter.
@@ -72,19 +74,34 @@ class LocalLinear(OfModel):
     """
 
     record: Any = field(default=None, repr=False)
+    """The record asked about, as a dict; left out for a stream of questions."""
     _: KW_ONLY
     method: str = "one-shot"
+    """"one-shot" (one joint release of all products; has error bars), "descent" (noisy steps), "adaptive" or "enhanced" (fewer
+    steps from the best of earlier answers)."""
     weight: str | Weight = "stable"
+    """α: "stable" (equation 5 of the paper), "gaussian", "cut-off" or a formula in r such as "1/(1 + r**4)"."""
     bandwidth: float = 1.0
+    """By which the weight is stretched."""
     questions: int = 20
+    """How many questions that are paid for the slice of a stream is planned for."""
     within: float = 0.1
+    """Answers to records within this distance of an answered one are handed on, free; 0: never."""
     steps: int = 300
+    """Noisy steps of a descent."""
     radius: float = 1.0
+    """Of the ball that explanations lie in."""
     centred: bool = False
+    """Whether outputs count from that of the record asked about; values are slopes then."""
     accounting: str = "worst case"
+    """"worst case", or "individual" (streams, add-remove only): every record has its own account, and far fewer of them are used up
+    by each question; choose a local weight, such as "gaussian" with bandwidth 0.5."""
     shape: tuple[int, int] | None = None
+    """(rows, columns) of the picture that the features make, for heat maps."""
     label: str = ""
+    """A name by which you will know the record again."""
 
+    stored_as = "pellucid.explainers.local_linear.LocalLinear"
     references = (
         "N. Patel, R. Shokri, Y. Zick, Model Explanations with Differential Privacy, FAccT 2022.",
         "M. Bun, T. Steinke, Concentrated Differential Privacy, TCC 2016.",
@@ -101,7 +118,7 @@ class LocalLinear(OfModel):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
                 raise PlanError(f"{name}={value!r}: give a number.")
-            object.__setattr__(self, name, float(value))
+            settle(self, **{name: float(value)})
         if self.accounting not in ACCOUNTING:
             raise PlanError(f"accounting={self.accounting!r}: use one of {', '.join(map(repr, ACCOUNTING))}.")
         if self.method not in METHODS:
@@ -109,22 +126,22 @@ class LocalLinear(OfModel):
         if not isinstance(self.centred, bool) or not isinstance(self.label, str):
             raise PlanError("centred= is True or False, and label= a short text by which you will know the record again.")
         if self.shape is not None:
-            object.__setattr__(self, "shape", _pair(self.shape))
+            settle(self, shape=_pair(self.shape))
         self._settings(Fraction(1))
         if self.record is not None:
             if self.method != "one-shot" or self.accounting != "worst case":
                 raise PlanError(
                     "a single question is answered by method='one-shot'; for the others leave out record= and open a stream."
                 )
-            object.__setattr__(self, "record", kept_record(self.record))
+            settle(self, record=kept_record(self.record))
 
     @property
     def asks_one_by_one(self) -> bool:
         return self.record is None
 
-    def design(self, schema: Schema) -> Design:
+    def encoder(self, schema: Schema) -> Encoder:
         """How records become coordinates."""
-        found = Design(self.model, schema)
+        found = Encoder(self.model, schema)
         if not 1e-100 <= found.half_range <= 1e100:
             raise PlanError(f"output={self.model.output}: the declared range is too narrow or too wide to scale outputs by.")
         if self.shape is not None and self.shape[0] * self.shape[1] != found.length:
@@ -156,45 +173,51 @@ class LocalLinear(OfModel):
     def _stage(self) -> str:
         return "moments" if self.method == "one-shot" else "slopes"
 
-    def plan(self, public: Public) -> Stages:
-        made, design = self.settings(public), self.design(public.schema)
-        if self.record is None:
-            # No record is farther away than this: a weight that cannot be certified is refused before anything is charged.
-            made.weight.limits(math.ceil(64 * design.farthest) / 64)
+    def plan(self, public: Public) -> Plan:
+        details = LocalPlan(self.settings(public), self.encoder(public.schema))
+        if self.record is not None:
+            stage = public.stage(self._stage(), self._question(public, details))
         else:
-            self._question(public)
-        return {self._stage(): Fraction(1)}
+            # No record is farther away than this: a weight that cannot be certified is refused before anything is charged.
+            details.settings.weight.limits(math.ceil(64 * details.encoder.farthest) / 64)
+            stage = Stage(self._stage())
+        return Plan(public, (stage,), details)
 
-    def _asked(self, design: Design) -> tuple[float, ...]:
+    def opened(self, plan: Plan, channel: Channel) -> LocalStream:
+        settings, encoder = plan.details.settings, plan.details.encoder
+        return LocalStream(settings, encoder, Questions(plan, channel, settings, encoder), self.shape)
+
+    def _asked(self, encoder: Encoder) -> tuple[float, ...]:
         """The record asked about, or for a preview one in the middle of all ranges."""
         if self.record is not None:
-            return design.asked(dict(self.record))
-        return tuple(0.5 if column.position is None else float(column.position == 0) for column in design.columns)
+            return encoder.asked(dict(self.record))
+        return tuple(0.5 if column.position is None else float(column.position == 0) for column in encoder.columns)
 
-    def _question(self, public: Public) -> Sum:
-        design, weight = self.design(public.schema), weight_of(self.weight, self.bandwidth)
-        asked = self._asked(design)
-        w = best_label_weight(weight, design.farthest, public.relation, self.radius)
-        return moments_of(design, asked, weight, w, self._level(design, asked))
+    def _question(self, public: Public, details: LocalPlan) -> Sum:
+        encoder, weight = details.encoder, details.settings.weight
+        asked = self._asked(encoder)
+        w = best_label_weight(weight, encoder.farthest, public.relation, self.radius)
+        return moments_of(encoder, asked, weight, w, self._level(encoder, asked))
 
-    def _level(self, design: Design, asked: tuple[float, ...]) -> float | None:
+    def _level(self, encoder: Encoder, asked: tuple[float, ...]) -> float | None:
         if not self.centred:
             return None
-        return float(design.outputs_at(np.array([asked]))[0]) if self.record is None else design.level(dict(self.record))
+        return float(encoder.outputs_at(np.array([asked]))[0]) if self.record is None else encoder.level(dict(self.record))
 
     def run(self, ask: Ask) -> Explanation:
-        asked = self._question(ask.public)
-        answer = ask.total("moments", asked)
+        asked = ask.plan["moments"].query
+        assert isinstance(asked, Sum)
+        answer = ask.total("moments")
         made = one_shot(read_moments(answer.integers, asked, answer.law, normaliser(ask.public)), self.radius)
-        return self._explained(made, ask.public)
+        return self._explained(made, ask.plan.details)
 
-    def _explained(self, made: Solution, public: Public) -> LocalExplanation:
-        design, weight = self.design(public.schema), weight_of(self.weight, self.bandwidth)
+    def _explained(self, made: Solution, details: LocalPlan) -> LocalExplanation:
+        encoder, weight = details.encoder, details.settings.weight
         return LocalExplanation(
-            features=design.labels,
+            features=encoder.labels,
             phi=made.phi,
             std=made.std,
-            half_range=design.half_range * (2 if self.centred else 1),
+            half_range=encoder.half_range * (2 if self.centred else 1),
             output=self.model.name,
             excess=made.excess,
             gain=made.gain,
@@ -205,27 +228,27 @@ class LocalLinear(OfModel):
             shape=self.shape,
         )
 
-    def expected(self, public: Public) -> Expected:
+    def expected(self, plan: Plan) -> Expected:
         """The error bars that records spread evenly over the declared ranges would give. No data is read."""
-        made, design = self._imagined(public), self.design(public.schema)
+        made, encoder = self._imagined(plan), plan.details.encoder
         assert made.std is not None
-        std = made.std * design.half_range * (2 if self.centred else 1)
+        std = made.std * encoder.half_range * (2 if self.centred else 1)
         normal = statistics.NormalDist()
         gap = normal.inv_cdf(0.95) * math.sqrt(2) * float(std.max())
         notes = ["as if records were spread evenly over the declared ranges; where they lie closer together, errors are larger"]
         if self.method != "one-shot":
             notes.append("answers by steps have no error bars; these are those of one-shot at the same price")
         if self.record is None:
-            notes.append(self._price_note(public))
-        if self.accounting == "individual" and isinstance(weight_of(self.weight, self.bandwidth), Stable):
+            notes.append(self._price_note(plan))
+        if self.accounting == "individual" and isinstance(plan.details.settings.weight, Stable):
             notes.append(
                 "far records keep their influence under this weight, so individual accounting gains little; use weight='gaussian'"
             )
-        return Expected(design.labels, normal.inv_cdf(0.975) * std, gap, tuple(notes))
+        return Expected(encoder.labels, normal.inv_cdf(0.975) * std, gap, tuple(notes))
 
-    def _price_note(self, public: Public) -> str:
-        sign = "ρ" if public.spend.currency == "rho" else "ε"
-        price = f"{sign} = {float(self.settings(public).price):.4g} for each question, {self.questions} of them"
+    def _price_note(self, plan: Plan) -> str:
+        sign = "ρ" if plan.public.spend.currency == "rho" else "ε"
+        price = f"{sign} = {float(plan.details.settings.price):.4g} for each question, {self.questions} of them"
         if self.accounting == "individual":
             return (
                 price
@@ -233,25 +256,22 @@ class LocalLinear(OfModel):
             )
         return price + "; those near an answered one are free, and when the slice is used up all are, without data"
 
-    def _imagined(self, public: Public) -> Solution:
+    def _imagined(self, plan: Plan) -> Solution:
         """The answer for public records drawn from the schema, with the noise of one question."""
-        asked, price = self._question(public), self.settings(public).price
-        share = Fraction(price) / public.spend.amount
-        drawn = public.schema.sample(PUBLIC_RECORDS)
-        design, local = self.design(public.schema), asked.map
-        rows = Rows(public.schema, {name: drawn[name] for name in design.features})
-        z = local.of(*design.read(rows))  # type: ignore[attr-defined]
-        s, t = z[:, :-1], z[:, -1] / local.label_weight  # type: ignore[attr-defined]
-        noisy = read_moments([0] * asked.size, asked, self._law(public, asked, share), normaliser(public))
+        public, encoder, price = plan.public, plan.details.encoder, plan.details.settings.price
+        asked = plan.stages[0].query if self.record is not None else self._question(public, plan.details)
+        assert isinstance(asked, Sum) and isinstance(asked.map, LocalRows)
+        drawn, local = public.schema.sample(PUBLIC_RECORDS), asked.map
+        z = local.of(*encoder.read(Rows(public.schema, {name: drawn[name] for name in encoder.features})))
+        s, t = z[:, :-1], z[:, -1] / local.label_weight
+        law = public.mechanism(asked, Fraction(price) / public.spend.amount).law
+        noisy = read_moments([0] * asked.size, asked, law, normaliser(public))
         return one_shot(
-            NoisyMoments(s.T @ s / len(s), s.T @ t / len(s), noisy.matrix_std, noisy.vector_std, noisy.beside, design.projector),
+            NoisyMoments(s.T @ s / len(s), s.T @ t / len(s), noisy.matrix_std, noisy.vector_std, noisy.beside, encoder.projector),
             self.radius,
         )
 
-    def _law(self, public: Public, asked: Sum, share: Fraction) -> NoiseLaw:
-        return public.mechanism(asked, share).law
-
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         stage, needs = (
             self._stage(),
             "products of rows in their set" if self.method == "one-shot" else "slopes in their set",

@@ -1,6 +1,6 @@
 """From noisy answers to an explanation: one draw, or noisy steps downhill. No rows are in scope here.
 
-Everything is written against a door. What a method does next is a function of what the door answered, so that the number of
+Everything is written against an oracle. What a method does next is a function of what the oracle answered, so that the number of
 steps, the noise of each and the place where it stops are post-processing of released values.
 """
 
@@ -15,6 +15,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 
 from ...errors import PlanError
+from ...mechanisms import RESOLUTION
 from .weights import Weight
 
 Method = Literal["one-shot", "descent", "adaptive", "enhanced"]
@@ -47,7 +48,7 @@ class NoisyMoments:
 
 
 @dataclass(frozen=True)
-class NoisySlope:
+class NoisyGradient:
     """The gradient of the loss with noise of standard deviation `std` on every coordinate."""
 
     values: np.ndarray
@@ -61,7 +62,7 @@ class NoisySlope:
         return math.sqrt(max(0.0, float(self.values @ self.values) - self.directions * self.std**2))
 
 
-class Door(Protocol):
+class Oracle(Protocol):
     """What a method may ask about the record in question. Each call is a charge of `rho`, made before data is read.
 
     `longest` is a public bound on the curvature 2·A that one record brings.
@@ -73,7 +74,7 @@ class Door(Protocol):
 
     def moments(self, stage: str, rho: Fraction) -> NoisyMoments: ...
 
-    def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisySlope: ...
+    def gradient(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisyGradient: ...
 
     def start(self, stage: str, candidates: Sequence[np.ndarray], rho: Fraction) -> int: ...
 
@@ -95,7 +96,7 @@ class Solution:
     gain: float | None = None
 
 
-GRAIN = 10**12
+GRAIN = RESOLUTION
 """Steps are paid for in whole parts of the ledger's grid, rounded down: then what was planned is what is charged."""
 
 
@@ -173,22 +174,22 @@ def one_shot(noisy: NoisyMoments, radius: float, cost: Fraction = Fraction(0)) -
     return Solution(phi, np.sqrt(np.maximum(np.diag(covariance), 0.0)), excess, 0, cost, gain=gain)
 
 
-def ask_once(door: Door, rho: Fraction, stage: str = "moments") -> Solution:
+def ask_once(oracle: Oracle, rho: Fraction, stage: str = "moments") -> Solution:
     """A and b by one draw for the whole price."""
-    return one_shot(door.moments(stage, rho), door.radius, rho)
+    return one_shot(oracle.moments(stage, rho), oracle.radius, rho)
 
 
 def descent(
-    door: Door, rho: Fraction, steps: int = 300, start: np.ndarray | None = None, rate: Callable[[int], float] | None = None
+    oracle: Oracle, rho: Fraction, steps: int = 300, start: np.ndarray | None = None, rate: Callable[[int], float] | None = None
 ) -> Solution:
     """Algorithm 1: a fixed number of noisy steps, each for an equal part of the price; the later half is averaged."""
     _check_steps(steps)
     each = step_price(rho, steps)
-    return _walk(door, np.zeros(door.length) if start is None else start, [each] * steps, "slope", rate)
+    return _walk(oracle, np.zeros(oracle.length) if start is None else start, [each] * steps, "slope", rate)
 
 
 def adaptive(
-    door: Door, rho: Fraction, steps: int = 300, candidates: Sequence[np.ndarray] = (), enhanced: bool = False
+    oracle: Oracle, rho: Fraction, steps: int = 300, candidates: Sequence[np.ndarray] = (), enhanced: bool = False
 ) -> Solution:
     """Algorithms 2 and 3, repaired: a paid choice among earlier explanations, then as many steps as the first slope calls for.
 
@@ -199,12 +200,12 @@ def adaptive(
     """
     _check_steps(steps)
     each = step_price(rho, steps)
-    spent, chosen, phi = Fraction(0), None, np.zeros(door.length)
+    spent, chosen, phi = Fraction(0), None, np.zeros(oracle.length)
     if candidates:
         offered = [phi, *candidates]
-        place = door.start("start", offered, each)
+        place = oracle.start("start", offered, each)
         spent, chosen, phi = each, place - 1 if place else None, offered[place]
-    first = door.slope("slope 1", phi, each)
+    first = oracle.gradient("slope 1", phi, each)
     spent += each
     floor = 0.0 if enhanced else math.sqrt(first.directions) * first.std
     needed = max(floor, first.length) * math.sqrt(math.log(max(steps, 3))) * steps
@@ -213,10 +214,10 @@ def adaptive(
     # Never so many that a step would cost less than the ledger can count.
     more = min(max(worth, min(steps, FEWEST) - 1), math.floor(each * worth * GRAIN)) if worth else 0
     part = step_price(each * worth, more) if more else each
-    walked = _Walk(door, phi, None, 1.0 if chosen is None else WARM_RATE)
+    walked = _Walk(oracle, phi, None, 1.0 if chosen is None else WARM_RATE)
     walked.take(first, more + 1)
     for t in range(more):
-        walked.take(door.slope(f"slope {t + 2}", walked.phi, part), more + 1)
+        walked.take(oracle.gradient(f"slope {t + 2}", walked.phi, part), more + 1)
     found = walked.solution(spent + part * more)
     return Solution(found.phi, None, found.excess, more + 1, found.cost, chosen)
 
@@ -226,53 +227,55 @@ def _check_steps(steps: int) -> None:
         raise PlanError(f"steps={steps!r}: give a whole number from 2 to 100000; the paper uses 300.")
 
 
-def _walk(door: Door, start: np.ndarray, prices: Sequence[Fraction], stage: str, rate: Callable[[int], float] | None) -> Solution:
-    walked = _Walk(door, start, rate)
+def _walk(
+    oracle: Oracle, start: np.ndarray, prices: Sequence[Fraction], stage: str, rate: Callable[[int], float] | None
+) -> Solution:
+    walked = _Walk(oracle, start, rate)
     for t, price in enumerate(prices, 1):
-        walked.take(door.slope(f"{stage} {t}", walked.phi, price), len(prices))
+        walked.take(oracle.gradient(f"{stage} {t}", walked.phi, price), len(prices))
     return walked.solution(sum(prices, Fraction(0)))
 
 
 class _Walk:
     """Projected steps downhill, and the averages over the later half of them."""
 
-    def __init__(self, door: Door, start: np.ndarray, rate: Callable[[int], float] | None, pace: float = 1.0):
-        self.door, self.rate, self.pace = door, rate, pace
-        self.phi = in_ball(np.asarray(start, dtype=float), door.radius)
+    def __init__(self, oracle: Oracle, start: np.ndarray, rate: Callable[[int], float] | None, pace: float = 1.0):
+        self.oracle, self.rate, self.pace = oracle, rate, pace
+        self.phi = in_ball(np.asarray(start, dtype=float), oracle.radius)
         self.taken = 0
-        self.mean, self.slope, self.averaged = np.zeros(door.length), np.zeros(door.length), 0
-        self.variance, self.directions = 0.0, door.length
+        self.mean, self.slope, self.averaged = np.zeros(oracle.length), np.zeros(oracle.length), 0
+        self.variance, self.directions = 0.0, oracle.length
 
-    def take(self, slope: NoisySlope, planned: int) -> None:
+    def take(self, slope: NoisyGradient, planned: int) -> None:
         self.taken += 1
         late = 2 * self.taken > planned
-        rate = self.rate(self.taken) if self.rate else self.pace * (LATE_RATE if late else 1.0) / self.door.longest
+        rate = self.rate(self.taken) if self.rate else self.pace * (LATE_RATE if late else 1.0) / self.oracle.longest
         if late:
             self.averaged += 1
             self.slope += (slope.values - self.slope) / self.averaged
             self.variance, self.directions = self.variance + slope.std**2, slope.directions
-        self.phi = in_ball(self.phi - rate * slope.values, self.door.radius)
+        self.phi = in_ball(self.phi - rate * slope.values, self.oracle.radius)
         if late:
             self.mean += (self.phi - self.mean) / self.averaged
 
     def solution(self, cost: Fraction) -> Solution:
         # A convex loss lies above its minimum by at most the slope times the way to it. The slope is known up to its noise only,
         # which stays in: below it nothing was seen, and projection hides a part. So this is a guide and no bound.
-        inside = np.linalg.norm(self.mean) < 0.999 * self.door.radius
+        inside = np.linalg.norm(self.mean) < 0.999 * self.oracle.radius
         seen = self.slope if inside else self.slope - self.mean * float(self.slope @ self.mean) / float(self.mean @ self.mean)
         std = math.sqrt(self.variance) / self.averaged
-        left = math.hypot(NoisySlope(seen, std, self.directions).length, std * math.sqrt(self.directions))
-        return Solution(self.mean, None, left * self.door.radius, self.taken, cost)
+        left = math.hypot(NoisyGradient(seen, std, self.directions).length, std * math.sqrt(self.directions))
+        return Solution(self.mean, None, left * self.oracle.radius, self.taken, cost)
 
 
-def explain(method: str, door: Door, rho: Fraction, *, steps: int = 300, candidates: Sequence[np.ndarray] = ()) -> Solution:
+def explain(method: str, oracle: Oracle, rho: Fraction, *, steps: int = 300, candidates: Sequence[np.ndarray] = ()) -> Solution:
     """One question by the method of that name, for at most `rho`; `candidates` are earlier explanations to start from."""
     if method == "one-shot":
-        return ask_once(door, rho)
+        return ask_once(oracle, rho)
     if method == "descent":
-        return descent(door, rho, steps)
+        return descent(oracle, rho, steps)
     if method in ("adaptive", "enhanced"):
-        return adaptive(door, rho, steps, candidates, enhanced=method == "enhanced")
+        return adaptive(oracle, rho, steps, candidates, enhanced=method == "enhanced")
     raise PlanError(f"method={method!r}: use one of {', '.join(METHODS)}.")
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from ...errors import PlanError
+from ...public.frozen import settle
 from ...release.certificate import Certificate
-from ...release.explanation import Explanation, checked_level
+from ...release.explanation import Explanation, checked_level, frame
 from . import plots as local_plots
 
 SOURCES = ("data", "reused", "history")
@@ -47,49 +48,58 @@ class WordList:
 class LocalExplanation(Explanation):
     """A private linear explanation of a model around one record: `.features`, `.values`, `.ranking`, `.words()`, `.heat_map()`.
 
-    `phi` and `std` are in scaled units: outputs moved to [-1, 1], features over their whole declared range; `half_range` is what
-    one unit of such an output is worth. `std` is the standard deviation that noise gives to each `phi`, or None where the method
-    cannot tell. `source` says where it came from:
+    `source` says where it came from:
 
-    - "data": computed from the records and paid for, as answer `number` of its stream;
-    - "reused": an earlier answer (`leans_on`) handed on over a `distance`. Its error bars are those of that answer. `drift`
-      bounds what the distance adds to the loss, or is None where no finite bound is known;
+    - "data": computed from the records and paid for;
+    - "reused": an earlier answer handed on over a distance; its error bars are those of that answer;
     - "history": fitted to earlier answers without reading records.
-
-    `excess` is how far noise is expected to lift the loss above the smallest one, and `gain` what the explanation takes off the
-    loss of saying nothing, as the noisy numbers have it; both are in scaled units. `centred` says that outputs were counted from
-    that of the record itself; `steps` how many noisy slopes were followed; `radius` how long φ may be.
     """
 
     kind: ClassVar[str] = "local linear"
     features: tuple[str, ...]
+    """The coordinates: features, or single values of a category."""
     phi: np.ndarray
+    """The slopes in scaled units: outputs moved to [-1, 1], features over their whole declared range."""
     std: np.ndarray | None
+    """The standard deviation that noise gives to each of them; None where the method cannot tell."""
     half_range: float
+    """What one unit of a scaled output is worth."""
     output: str = "output"
+    """The name of the model."""
     source: str = "data"
+    """"data", "reused" or "history"."""
     method: str = "one-shot"
     number: int | None = None
+    """The number of the answer in its stream, if it was computed from data."""
     rho: float = 0.0
     epsilon: float = 0.0
     excess: float | None = None
+    """How far noise is expected to lift the loss above the smallest one, in scaled units."""
     gain: float | None = None
+    """What the explanation takes off the loss of saying nothing, as the noisy numbers have it, in scaled units."""
     drift: float | None = None
+    """A bound on what the distance adds to the loss of a reused answer; None where no finite one is known."""
     distance: float | None = None
+    """Over which an answer was handed on."""
     leans_on: tuple[int, ...] = ()
+    """The numbers of the earlier answers it is made of."""
     neighbourhood: str = ""
+    """The weight of the records, in words."""
     centred: bool = False
+    """Whether outputs were counted from that of the record itself."""
     steps: int = 0
+    """How many noisy gradients were followed."""
     label: str = ""
     radius: float | None = None
+    """How long φ may be."""
     shape: tuple[int, int] | None = None
+    """(rows, columns) of the picture that the features make."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", tuple(self.features))
-        object.__setattr__(self, "leans_on", tuple(int(one) for one in self.leans_on))
-        object.__setattr__(self, "phi", self._vector("phi", self.phi))
+        settle(self, features=tuple(self.features), leans_on=tuple(int(one) for one in self.leans_on))
+        settle(self, phi=self._vector("phi", self.phi))
         if self.std is not None:
-            object.__setattr__(self, "std", self._vector("std", self.std))
+            settle(self, std=self._vector("std", self.std))
             if (self.std < 0).any():
                 raise PlanError("std holds a negative number; give standard deviations, or None where they are not known.")
         for name in ("half_range", "rho", "epsilon", "excess", "gain", "drift", "distance"):
@@ -100,7 +110,7 @@ class LocalExplanation(Explanation):
             raise PlanError(f"number={self.number!r}: give a whole number; answers are counted from 0 on.")
         self._check_source()
         if self.shape is not None:
-            object.__setattr__(self, "shape", self._fitting(self.shape))
+            settle(self, shape=self._fitting(self.shape))
 
     def _vector(self, name: str, given: Any) -> np.ndarray:
         values = np.array(given, dtype=float)
@@ -118,11 +128,11 @@ class LocalExplanation(Explanation):
             return
         value = math.nan if given is None else float(given)
         if name == "drift" and value == math.inf:
-            object.__setattr__(self, name, None)
+            settle(self, **{name: None})
         elif not math.isfinite(value) or (value < 0 and name != "gain"):
             raise PlanError(f"{name}={given!r}: give a finite number{'' if name == 'gain' else ' from 0 on'}.")
         else:
-            object.__setattr__(self, name, value)
+            settle(self, **{name: value})
 
     def _check_source(self) -> None:
         if self.source not in SOURCES:
@@ -270,13 +280,9 @@ class LocalExplanation(Explanation):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Features and values, the largest by size first; error bars where they are known."""
-        order = self.order
-        frame = pd.DataFrame({"feature": [self.features[i] for i in order], "value": self.values[order]})
-        if self.std is None:
-            return frame
-        lower, upper = self.interval()
-        return frame.assign(lower=lower[order], upper=upper[order])
+        """The largest by size first; NaN in place of error bars that are not known."""
+        order, (lower, upper) = self.order, self.interval()
+        return frame([self.features[i] for i in order], self.values[order], lower[order], upper[order])
 
     def plot(self, ax: Any = None, most: int = 20) -> Any:
         """Signed bars with error bars, the largest on top, at most `most` of them; a heat map where features have a `shape`."""

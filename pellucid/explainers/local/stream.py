@@ -1,26 +1,25 @@
 """Questions one after another: near answers are handed on, others are paid for, and the last ones cost nothing.
 
 What happens to a question depends on the record asked about, on what was released before and on what is left of the budget: all
-of it is known to whoever asks. No rows are in scope here; they are behind the desk.
+of it is known to whoever asks. No rows are in scope here.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ...errors import PlanError
-from ...ledger.accounting import Amount
-from .design import Design
-from .methods import METHODS, Door, explain, non_interactive, smallest_in_ball
+from ...release.stream import Stream
+from .encoder import Encoder
+from .history import Answered, History
+from .methods import explain, non_interactive, smallest_in_ball
+from .questions import Questions
 from .results import LocalExplanation
-from .reuse import Answered, History
-from .weights import Weight
+from .settings import Settings
 
 STARTS = 16
 """Earlier explanations offered as places to start from: the nearest ones."""
@@ -30,76 +29,19 @@ FITTED = 100
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How the questions of a stream are answered; public, and the same for all of them.
-
-    `price` is the most one question may cost, in the account's currency; `within` the distance in which answers are handed on
-    (0: never). On two synthetic tables of 14 features an answer handed on over 0.1 had a relative excess loss of 0.003, over
-    0.33 of 0.03.
-    """
-
-    weight: Weight
-    method: str = "one-shot"
-    price: Fraction = Fraction(1, 1000)
-    within: float = 0.1
-    steps: int = 300
-    radius: float = 1.0
-    individual: bool = False
-    centred: bool = False
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise PlanError(f"method={self.method!r}: use one of {', '.join(METHODS)}.")
-        if self.individual and self.method != "one-shot":
-            raise PlanError(f"method={self.method!r}: individual accounting answers by method='one-shot'.")
-        if not self.price > 0 or not self.within >= 0 or not 0.01 <= self.radius <= 100:
-            raise PlanError(
-                f"price={self.price!r}, within={self.within!r}, radius={self.radius!r}: give a positive price, a distance of at "
-                "least 0 and a radius from 0.01 to 100."
-            )
-
-
-class Desk(Protocol):
-    """What stands between a stream and the data: it pays, reads, certifies and remembers."""
-
-    def news(self) -> list[Answered]:
-        """Answers of this stream that were given since the last call, by this process or another."""
-
-    def affordable(self) -> bool:
-        """Whether one more question can be paid for; from the ledger alone."""
-
-    def door(self, asked: tuple[float, ...], level: float | None) -> Door:
-        """The way to the data for one question; what goes through it is charged."""
-
-    def keep(self, found: LocalExplanation) -> LocalExplanation:
-        """Certify an answer that was paid for, and store it with the record asked about."""
-
-    def free(self, found: LocalExplanation) -> LocalExplanation:
-        """Certify an answer for which no data was read."""
-
-    def compare(self, asked: tuple[float, ...], level: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """A and b without noise. The account is marked as not private first."""
-
-    def spent(self) -> Amount: ...
-
-    def remaining(self) -> Amount: ...
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """An explanation against the best one without noise. Computed from records: not private, for evaluation only.
-
-    `excess` is how far its loss lies above the smallest one, `relative` the same as a part of what the best one explains, and
-    `distance` how far φ is from the best φ.
-    """
+    """An explanation against the best one without noise. Computed from records: not private, for evaluation only."""
 
     excess: float
+    """How far its loss lies above the smallest one."""
     relative: float
+    """The same as a part of what the best one explains."""
     distance: float
+    """How far φ is from the best φ."""
     status: str = "not private"
 
 
-class LocalStream:
+class LocalStream(Stream):
     """A slice of a budget for questions about records, one after another. `Session.open` makes it; use it in a with-statement.
 
     Nothing is reserved when it is opened (with one account per record: all of it is) and every step is charged just before it is
@@ -107,11 +49,11 @@ class LocalStream:
     what was released and the records asked about are in the ledger.
     """
 
-    def __init__(self, settings: Settings, design: Design, desk: Desk, shape: tuple[int, int] | None = None):
-        self.settings, self._design, self._desk, self._shape = settings, design, desk, shape
-        self._known = History(design.length)
-        self._drift = settings.weight.drift(design.farthest, settings.radius)
-        self._lock, self._open = threading.RLock(), True
+    def __init__(self, settings: Settings, encoder: Encoder, questions: Questions, shape: tuple[int, int] | None = None):
+        super().__init__(questions.channel)
+        self.settings, self._encoder, self._questions, self._shape = settings, encoder, questions, shape
+        self._known = History(encoder.length)
+        self._drift = settings.weight.drift(encoder.farthest, settings.radius)
         self._catch_up()
 
     def explain(self, record: Any, label: str = "", *, pay: bool = True) -> LocalExplanation:
@@ -129,13 +71,13 @@ class LocalStream:
             self._catch_up()
             near = self._known.nearest(asked, self.settings.within) if self.settings.within else None
             if near is not None:
-                return self._desk.free(replace(self._handed_on(level, *near), label=label))
-            if pay and self._desk.affordable():
-                kept = self._desk.keep(replace(self._asked(asked, level), label=label))
+                return self._questions.free(replace(self._handed_on(level, *near), label=label))
+            if pay and self._questions.affordable():
+                kept = self._questions.keep(replace(self._asked(asked, level), label=label))
                 self._catch_up()
                 return kept
             if len(self._known):
-                return self._desk.free(replace(self._fitted(asked, level), label=label))
+                return self._questions.free(replace(self._fitted(asked, level), label=label))
         if not pay:
             raise PlanError("nothing was answered yet, so there is nothing to say for free; ask with pay=True first.")
         raise PlanError(
@@ -154,15 +96,15 @@ class LocalStream:
         with self._lock:
             self._check_open()
             return compared(
-                *self._desk.compare(*self._placed(record)), explanation.phi, self.settings.radius, self._design.projector
+                *self._questions.compare(*self._placed(record)), explanation.phi, self.settings.radius, self._encoder.projector
             )
 
     def _placed(self, record: Any) -> tuple[tuple[float, ...], float | None]:
         """The record in coordinates, and the output that labels are counted from."""
-        return self._design.asked(record), self._design.level(record) if self.settings.centred else None
+        return self._encoder.asked(record), self._encoder.level(record) if self.settings.centred else None
 
     def _catch_up(self) -> None:
-        for one in self._desk.news():
+        for one in self._questions.news():
             self._known.add(one)
 
     @property
@@ -170,45 +112,15 @@ class LocalStream:
         """How many questions were answered from data so far; others lean on these."""
         return len(self._known)
 
-    @property
-    def spent(self) -> Amount:
-        """What the questions of this stream have cost so far."""
-        return self._desk.spent()
-
-    @property
-    def remaining(self) -> Amount:
-        """What is left of the slice, as far as the account can pay it."""
-        return self._desk.remaining()
-
-    def close(self) -> None:
-        """Answer no more questions. Nothing is lost: opened again with the same settings, the stream goes on."""
-        self._open = False
-
-    def __enter__(self) -> LocalStream:
-        self._check_open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"LocalStream(answered from data: {self.answered}, spent: {self.spent}, {'open' if self._open else 'closed'})"
-
-    def _check_open(self) -> None:
-        if not self._open:
-            raise PlanError(
-                "this stream was closed; open it again with session.open() and the same settings: it goes on from there."
-            )
-
     def _explanation(self, phi: Any, std: Any = None, **more: Any) -> LocalExplanation:
         weight, centred = self.settings.weight, self.settings.centred
         return LocalExplanation(
-            features=self._design.labels,
+            features=self._encoder.labels,
             phi=phi,
             std=std,
             # Labels around the record's own output are halved to stay within [−1, 1].
-            half_range=self._design.half_range * (2 if centred else 1),
-            output=self._design.model.name,
+            half_range=self._encoder.half_range * (2 if centred else 1),
+            output=self._encoder.model.name,
             method=self.settings.method,
             neighbourhood=f"weight {weight.text}, bandwidth {weight.bandwidth:g}",
             centred=centred,
@@ -238,7 +150,7 @@ class LocalStream:
         starts = self._starts(asked, level) if settings.method in ("adaptive", "enhanced") and len(self._known) else []
         candidates = [phi for phi, _ in starts]
         made = explain(
-            settings.method, self._desk.door(asked, level), settings.price, steps=settings.steps, candidates=candidates
+            settings.method, self._questions.oracle(asked, level), settings.price, steps=settings.steps, candidates=candidates
         )
         leans = () if made.started_from is None else starts[made.started_from][1]
         return self._explanation(made.phi, made.std, excess=made.excess, gain=made.gain, leans_on=leans, steps=made.steps)
@@ -251,7 +163,7 @@ class LocalStream:
     def _fit(self, asked: tuple[float, ...], level: float | None) -> tuple[np.ndarray, tuple[int, ...]]:
         known = self._known.near(asked, FITTED)
         records = np.array([one.asked for one in known])
-        labels = self._design.outputs_at(records)
+        labels = self._encoder.outputs_at(records)
         if level is not None:
             labels = (labels - level) / 2
         said = np.array([one.phi for one in known])

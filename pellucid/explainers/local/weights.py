@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...public.frozen import settle
 
 ROOM = 1 + 2.0**-40
 """Certified values are enlarged by this: more than all rounding of the few float operations behind them."""
@@ -151,7 +152,7 @@ class Stable(FallingWeight):
         super().__post_init__()
         if isinstance(self.c, bool) or not isinstance(self.c, int | float) or not 0.01 <= self.c <= 100:
             raise PlanError(f"c={self.c!r}: give a number from 0.01 to 100; the paper uses 1.")
-        object.__setattr__(self, "c", float(self.c))
+        settle(self, c=float(self.c))
 
     @property
     def near(self) -> float:

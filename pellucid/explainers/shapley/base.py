@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import Choosing, NoiseLaw
+from ...public.frozen import settle
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...query import Choice, Sum
 from ...query.bounds import Cells
-from ...query.kinds import Choice, Sum
 from ...query.scores import QuantileScore
-from ...release.door import Answer
-from ...release.plan import Public
+from ...release.answer import Answer
+from ...release.plan import WHOLE, Public, Stage
 from ..common.base import OfModel, keep_whole_number
-from .against import Background, estimator_against
+from .background import Background, estimator_against
 from .bound import ShapleyVectors
-from .certainty import NoisyCount, picks_gap, values_gap
-from .choose import NARROWEST, Chosen, Method, estimator_for
-from .results import ShapleyValues
-from .scores import ShapleyScore
+from .certainty import picks_gap, values_gap
+from .estimator import NARROWEST, Chosen, Method, estimator_for
+from .queries import choosing, counted, picks, picks_rate, values_law
+from .results import ShapValuesResult
 
 REFERENCES = (
     "S. M. Lundberg, S.-I. Lee, A unified approach to interpreting model predictions, NeurIPS 2017.",
@@ -36,8 +37,15 @@ REFERENCES = (
 FINE = 0.02
 """The gap, as a part of the output range, that previews speak about: what usually separates the leading features."""
 
-
 WIDEST = 1e300
+
+_estimators: dict[int, tuple[Schema, Chosen]] = {}
+"""The estimator of every explainer that is alive, by its identity, with the schema that it was chosen for.
+
+Choosing asks the model, and takes some 20 ms for a forest; `Session.cost_for` makes about fifty plans of one explainer. An entry
+goes with its explainer, so that no record asked about outlives it, and it holds what was chosen from public things alone: whoever
+plans with the same explainer meanwhile finds the same.
+"""
 
 
 def _two_ends(certified: Any) -> tuple[float, float]:
@@ -52,25 +60,21 @@ def _two_ends(certified: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Few:
-    """Some coordinates of Shapley vectors."""
-
-    chosen: Chosen
-    kept: tuple[int, ...]
-
-    def __call__(self, rows: Rows) -> np.ndarray:
-        return self.chosen(rows)[:, list(self.kept)]
-
-
-@dataclass(frozen=True)
 class WithShapley(OfModel):
     """Base of explainers that compute Shapley vectors of a model."""
 
-    method: Method | None = field(default=None, kw_only=True)
-    permutations: int | None = field(default=None, kw_only=True)
-    samples: int | None = field(default=None, kw_only=True)
-    seed: int = field(default=0, kw_only=True)
-    certified: Sequence[float] | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    method: Method | None = None
+    """How vectors are computed: "linear", "trees", "enumeration", "permutations" or "kernel". Left out, exactly for linear
+    models, sums of trees and up to ten features, else by public permutations."""
+    permutations: int | None = None
+    """For "permutations": how many public orders of the features each record is asked along, an even number."""
+    samples: int | None = None
+    """For "kernel": how many public coalitions the regression is made on."""
+    seed: int = 0
+    """The public seed of orders and coalitions."""
+    certified: Sequence[float] | None = None
+    """An output range that certainly holds, for example from `pel.sensitivity.output_range`: then it need not be found again."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,15 +86,18 @@ class WithShapley(OfModel):
         if not NARROWEST < self.model.range < WIDEST:
             raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
         if self.certified is not None:
-            object.__setattr__(self, "certified", _two_ends(self.certified))
+            settle(self, certified=_two_ends(self.certified))
 
     def chosen(self, schema: Schema) -> Chosen:
-        """The estimator, by public facts; kept, because planning, asking and previewing one release each need it."""
-        kept = self.__dict__.get("_chosen")
-        if kept is None or kept[0] is not schema:
-            kept = (schema, self._choose(schema))
-            self.__dict__["_chosen"] = kept
-        return kept[1]
+        """The estimator, by public facts."""
+        known = _estimators.get(id(self))
+        if known is not None and known[0] is schema:
+            return known[1]
+        chosen = self._choose(schema)
+        if known is None:
+            weakref.finalize(self, _estimators.pop, id(self), None)
+        _estimators[id(self)] = (schema, chosen)
+        return chosen
 
     def _choose(self, schema: Schema) -> Chosen:
         raise NotImplementedError
@@ -109,9 +116,6 @@ class WithShapley(OfModel):
         certified = None if self.certified is None else list(self.certified)
         return {"explainer": type(self).__name__, **self._settings, "certified": certified}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-
 
 @dataclass(frozen=True)
 class AboutRecord(WithShapley):
@@ -122,8 +126,12 @@ class AboutRecord(WithShapley):
     """
 
     record: Any = field(default=None, repr=False)
-    public_background: Any = field(default=None, kw_only=True, repr=False)
-    label: str = field(default="", kw_only=True)
+    """The record asked about, by column name: public to whoever asks, compared with the people of the session, stored nowhere."""
+    _: KW_ONLY
+    public_background: Any = field(default=None, repr=False)
+    """Instead of a record: public records, against which the session's own is explained."""
+    label: str = ""
+    """A name for the record, by which you will know the result again."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,9 +141,9 @@ class AboutRecord(WithShapley):
                 "records, against which the session's own record is explained)."
             )
         if self.record is not None:
-            object.__setattr__(self, "record", kept_record(self.record))
+            settle(self, record=kept_record(self.record))
         else:
-            object.__setattr__(self, "public_background", Background.of(self.public_background))
+            settle(self, public_background=Background.of(self.public_background))
         if not isinstance(self.label, str) or len(self.label) > 200:
             raise PlanError("label=: give a short text by which you will know the record again.")
 
@@ -161,27 +169,27 @@ class AboutRecord(WithShapley):
         )
         return {**super()._described(), **about, "label": self.label}
 
-    def values_query(self, public: Public, few: Sequence[int] | None = None) -> Sum:
-        chosen = self.chosen(public.schema)
-        kept = chosen if few is None else Few(chosen, tuple(few))
-        return Sum(kept, chosen.bound(count=public.count_needed, few=few), columns=chosen.columns)
-
     def values_of(
-        self, answer: Answer, public: Public, few: Sequence[int] | None = None, order: Sequence[str] | None = None
-    ) -> ShapleyValues:
+        self,
+        answer: Answer,
+        chosen: Chosen,
+        public: Public,
+        few: Sequence[int] | None = None,
+        order: Sequence[str] | None = None,
+    ) -> ShapValuesResult:
         """Released totals as values: of all features of the model, or of a few; `order` lists what to show."""
-        chosen, bound = self.chosen(public.schema), answer.bound
+        bound = answer.bound
         assert isinstance(bound, ShapleyVectors)
-        count = answer.integers[-1] / bound.LIMIT if bound.count else float(public.planning_rows)
+        count = float(answer.numbers[-1]) if bound.count else float(public.planning_rows)
         mean = bound.mean(answer.integers, public.rows)
         names = chosen.features if few is None else tuple(chosen.features[i] for i in few)
         order = self.model.ready(public.schema).features if order is None else order
-        return ShapleyValues(
+        return ShapValuesResult(
             features=tuple(order),
             values=np.array([float(mean[names.index(name)]) if name in names else 0.0 for name in order]),
             used=tuple(name in names for name in order),
-            law=answer.law.times(bound.unit / max(count, 1.0)),
-            radius=bound.unit * bound.LIMIT,
+            law=answer.noise.times(bound.radius / max(count, 1.0)),
+            radius=bound.radius,
             centre=chosen.farthest_centre,
             count=count,
             noisy_count=bound.count,
@@ -189,39 +197,16 @@ class AboutRecord(WithShapley):
             estimator=chosen.why,
         )
 
-    def values_law(self, public: Public, share: Fraction = Fraction(1), few: Sequence[int] | None = None) -> NoiseLaw:
-        """The noise of a mean Shapley value, known before anything is asked."""
-        query = self.values_query(public, few)
-        assert isinstance(query.bound, ShapleyVectors)
-        return public.mechanism(query, share).law.times(query.bound.unit / public.rows_or_default)
+    def advice(self, chosen: Chosen, public: Public, values: Stage) -> list[str]:
+        """What can be told apart at this price, in which form to ask, and what would be needed for more. No data.
 
-    def counted(self, public: Public) -> NoisyCount | None:
-        """What a noisy count would do to the order of values; None where the number of records is public."""
-        bound = self.values_query(public).bound
-        assert isinstance(bound, ShapleyVectors)
-        return NoisyCount(bound.unit * bound.LIMIT, self.chosen(public.schema).farthest_centre) if bound.count else None
-
-    def choice(self, public: Public, k: int, absolute: bool) -> Choice:
-        chosen = self.chosen(public.schema)
-        # Where the number of records is secret, nobody can say how often a centre has to be added back.
-        bound = chosen.bound(ranked=True, centred=public.rows is not None or not (absolute or chosen.ranges))
-        score = ShapleyScore(bound, records=public.rows_or_default, absolute=absolute)
-        return Choice(Sum(chosen, bound, columns=chosen.columns), score, min(k, max(1, len(chosen.features) - 1)))
-
-    def picking(self, public: Public, k: int, absolute: bool, share: Fraction = Fraction(1)) -> tuple[Choosing, float]:
-        """How picks would be calibrated, and their exponent per unit of a mean Shapley value."""
-        choice = self.choice(public, k, absolute)
-        relation, weight = choice.touched(public.relation)
-        how = choice.score.calibrate(relation, weight * public.unit.rows_per_unit, public.spend.part(share), choice.k)
-        return how, float(how.rate) * public.rows_or_default / choice.of.bound.unit  # type: ignore[attr-defined]
-
-    def advice(self, public: Public) -> list[str]:
-        """What can be told apart at this price, in which form to ask, and what would be needed for more. No data."""
-        d, width = len(self.chosen(public.schema).features), self.model.range
-        how, rate = self.picking(public, 1, True)
-        first = picks_gap(d, 1, how.flip) / rate if d > 1 else 0.0
-        law = self.values_law(public)
-        whole = values_gap(law, d, d, False, counted=self.counted(public)) if d > 1 else law.half_width(0.95)
+        `values` asks for all values, with the whole spend.
+        """
+        d, width = len(chosen.features), self.model.range
+        one = public.stage("first place", picks(chosen, public, 1, True))
+        first = picks_gap(d, 1, choosing(one).flip) / picks_rate(one, public) if d > 1 else 0.0
+        law = values_law(values, public)
+        whole = values_gap(law, d, d, False, counted=counted(values, chosen)) if d > 1 else law.half_width(0.95)
         said = [
             f"with {public.planning_rows:,} records the feature in first place is right with 95 % if it leads by {first:.3g} "
             f"({first / width:.2g} of the output range); all values are in order with 95 % if neighbours differ by {whole:.3g}"
@@ -256,14 +241,18 @@ CAP_SHARE = Fraction(1, 10)
 class AboutPeople(WithShapley):
     """Base of explainers of the session's people against a public background, with a cap on sizes."""
 
-    public_background: Any = field(default=None, kw_only=True, repr=False)
-    cap: float | str | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    public_background: Any = field(default=None, repr=False)
+    """A few public records that predictions are compared with: a DataFrame, a dict of columns, a list of records, or one."""
+    cap: float | str | None = None
+    """A cap on the size of single values; "range" leaves them at their largest possible size. Left out, one is chosen privately
+    for a tenth of the spend."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.public_background is None:
             raise PlanError("public_background=: give a few public records that predictions are compared with.")
-        object.__setattr__(self, "public_background", Background.of(self.public_background))
+        settle(self, public_background=Background.of(self.public_background))
         cap = self.cap
         number = isinstance(cap, int | float) and not isinstance(cap, bool) and NARROWEST < cap <= self.model.range
         if not (cap is None or (isinstance(cap, str) and cap == "range") or number):
@@ -279,18 +268,19 @@ class AboutPeople(WithShapley):
         return ("the background records that were given are public",)
 
     @property
-    def _shares(self) -> dict[str, Fraction]:
-        """The share of the cap, where it is private, and of what is released."""
-        return {"cap": CAP_SHARE, "rest": 1 - CAP_SHARE} if self.cap is None else {"rest": Fraction(1)}
+    def _rest(self) -> Fraction:
+        """The share of what is released; a private cap takes its own first."""
+        return 1 - CAP_SHARE if self.cap is None else WHOLE
 
-    def cap_choice(self, public: Public, sizes: Callable[[Rows], np.ndarray], top: float, beyond: float) -> Choice:
+    def cap_stage(self, public: Public, sizes: Callable[[Rows], np.ndarray], top: float, beyond: float) -> Stage:
         """A private quantile of sizes per record, among candidates up to `top`, with about `beyond` records above it."""
         part = public.spend.part(CAP_SHARE)
         epsilon = float(part.amount) if part.currency == "epsilon" else math.sqrt(2 * float(part.amount))
         # Closer to the top, empty candidates far above everybody would be taken too often.
         many = max(beyond, 12 / epsilon) / public.rows_or_default
         q = Fraction(1 - min(max(many, 1e-4), 0.4)).limit_denominator(10_000)
-        return Choice(Sum(CapCell(sizes, top), Cells(len(CAPS)), columns=self.columns(public.schema)), QuantileScore(q))
+        cells = Sum(CapCell(sizes, top), Cells(len(CAPS)), columns=self.columns(public.schema))
+        return public.stage("cap", Choice(cells, QuantileScore(q)), CAP_SHARE)
 
     def _described(self) -> dict[str, Any]:
         return {**super()._described(), "background": self.public_background.digest, "cap": self.cap}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import Norms
-from ...query.bound import UNITS, Bound, Parts, _round, _sum
+from ...query.bound import UNITS, Bound, Parts, column_sums, to_grid
 from ...query.reviewed import reviewed
 from .radii import Radii, shapley_radii, whole_radii
 
@@ -32,30 +32,37 @@ class _Limits:
 @reviewed
 @dataclass(frozen=True)
 class ShapleyVectors(Bound):
-    """One Shapley vector per background record, all about the same record, whose prediction is `prediction`.
+    """One Shapley vector per background record, all about the same record.
 
-    Vectors are rounded to a grid, centred, and shrunk in integers into a box, a Euclidean ball and an L1 ball; with `ranked`,
-    for private rankings, also into limits on the spread of their coordinates and on the sum of their two largest sizes.
-    The limits are those of exact Shapley vectors of any model with output in [lo, hi], so exact vectors are only rounded, and
-    estimates are moved only where they cannot be right. The guarantee does not depend on it: it is computed from the integer
-    set. `radii` and `shares` (what each coordinate gets of the prediction) replace the sizes and the centre, for estimators
-    with sizes of their own. With `count` one more coordinate counts the records. With `positive` the coordinates are sizes of
-    Shapley values: nothing is centred, and negative numbers become 0. Claim: shapley-set
+    Vectors are rounded to a grid, centred, and shrunk in integers into a box, a Euclidean ball and an L1 ball. The limits are
+    those of exact Shapley vectors of any model with output in [lo, hi], so exact vectors are only rounded, and estimates are
+    moved only where they cannot be right. The guarantee does not depend on it: it is computed from the integer set.
+    Claim: shapley-set
     """
 
     length: int
+    """Features, or as many of them as are asked for."""
     lo: float
+    """The lower end of the model's output range."""
     hi: float
+    """Its upper end."""
     prediction: float
+    """That for the record asked about: it decides the centre."""
     count: bool = False
+    """Whether one more coordinate counts the records."""
     ranked: bool = False
+    """For private rankings: also limits on the spread of the coordinates, and on the sum of their two largest sizes."""
     radii: Radii | None = None
+    """Sizes in the place of those of exact vectors, for estimators with sizes of their own."""
     shares: tuple[float, ...] = ()
+    """What each coordinate gets of the prediction, where they do not share it equally."""
     positive: bool = False
+    """Whether the coordinates are sizes of Shapley values: then nothing is centred, and negative numbers become 0."""
     claim = "shapley-set"
 
     LIMIT = 1 << 26
     """Units of the largest coordinate: squares of 2^26 add up over 2^10 coordinates inside 64 bits."""
+    one = LIMIT
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= MOST_FEATURES or not self.lo < self.hi or not self.lo <= self.prediction <= self.hi:
@@ -79,6 +86,11 @@ class ShapleyVectors(Bound):
     def unit(self) -> float:
         # One unit of the largest coordinate is kept for rounding, so that a vector on the border stays where it is.
         return self.sizes.linf * (self.hi - self.lo) / (self.LIMIT - 1)
+
+    @property
+    def radius(self) -> float:
+        """What one in `Answer.numbers` is worth in the user's units: the largest coordinate."""
+        return self.unit * self.one
 
     @property
     def offset(self) -> np.ndarray:
@@ -105,7 +117,7 @@ class ShapleyVectors(Bound):
         values = np.asarray(values, dtype=float)
         if values.ndim != 2 or values.shape[1] != self.length:
             raise AssertionError("a map must give one Shapley vector per record")
-        z = np.clip(_round(values, self.unit) - self.offset, 0 if self.positive else -self.LIMIT, self.LIMIT)
+        z = np.clip(to_grid(values, self.unit) - self.offset, 0 if self.positive else -self.LIMIT, self.LIMIT)
         k = np.ones(len(z), dtype=np.int64) if parts is None else np.maximum(parts, 1)
         if parts is not None:
             z = np.where(parts[:, None] > 0, np.sign(z) * (np.abs(z) // k[:, None]), 0)
@@ -116,7 +128,7 @@ class ShapleyVectors(Bound):
         return np.hstack([z, np.where(kept, self.LIMIT // k, 0)[:, None]])
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return _sum(self.integers(contributions, parts))
+        return column_sums(self.integers(contributions, parts))
 
     def added(self) -> Norms:
         limits, counted = self.limits, self.LIMIT * self.count

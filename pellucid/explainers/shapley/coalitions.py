@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...errors import PlanError
+from ...public.frozen import settle
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
@@ -209,7 +210,7 @@ class Permuted:
                 f"permutations={self.permutations!r} of {len(self.record)} features do not fit into memory: use at most "
                 f"{MOST_RANKS // len(self.record) // 2 * 2}."
             )
-        object.__setattr__(self, "groups", min(self.groups, MOST_RANKS // one))
+        settle(self, groups=min(self.groups, MOST_RANKS // one))
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -258,7 +259,7 @@ class Regressed:
     design: Design = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "design", kernel_design(len(self.record), self.samples, self.seed))
+        settle(self, design=kernel_design(len(self.record), self.samples, self.seed))
 
     @property
     def features(self) -> tuple[str, ...]:

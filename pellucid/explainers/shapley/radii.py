@@ -17,17 +17,18 @@ from scipy.special import gammaln
 
 @dataclass(frozen=True)
 class Radii:
-    """Sizes of a centred vector, in units of the output range.
-
-    `linf`, `l1` and `l2` are norms; `spread` is the largest coordinate minus the smallest; `pair` is the sum of the two
-    largest absolute coordinates.
-    """
+    """Sizes of a centred vector, in units of the output range."""
 
     linf: float
+    """The largest absolute coordinate."""
     l1: float
+    """The sum of the absolute coordinates."""
     l2: float
+    """The Euclidean length."""
     spread: float
+    """The largest coordinate minus the smallest."""
     pair: float
+    """The sum of the two largest absolute coordinates."""
 
     def of_few(self, k: int) -> Radii:
         """Sizes of any k of the coordinates, from those of all of them. Claim: shapley-radii"""

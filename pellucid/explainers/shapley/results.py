@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
-from ...release.explanation import Explanation, checked_level
+from ...release.explanation import Explanation, checked_level, frame
 from ..common.rankings import OrderedFeatures
 from ..common.results import AnyCurve
 from . import plots as shapley_plots
@@ -20,28 +20,46 @@ from .certainty import NoisyCount, picks_gap, picks_right, values_gap, values_ri
 DRAWS = 4_000
 
 
+def _in_order(result: OrderedFeatures) -> pd.DataFrame:
+    """A row per feature in the order of the ranking, with its tier."""
+    order, tier = result.order, result._tier_of()
+    lower, upper = result.interval()
+    names = [result.features[i] for i in order]
+    return frame(names, result.values[order], lower[order], upper[order], tier=[tier[name] for name in names])
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapleyValues(OrderedFeatures):
+class ShapValuesResult(OrderedFeatures):
     """What each feature added to one prediction: `.features`, `.values`, `.ranking` and `.tiers()` by size, `.waterfall()`.
 
-    Features that are not `used` have no part in the model: their values are 0 and not noisy. `law` is the noise of a value, over
-    all that were drawn together; with `noisy_count` the last of its coordinates is that of the number of records. With
-    `base`, the noisy mean prediction, the values add up exactly from it to `prediction`. No record is in here.
+    No record is in here.
     """
 
     kind: ClassVar[str] = "shapley values"
     used: tuple[bool, ...]
+    """Per feature, whether it has a part in the model: the values of the others are 0 and not noisy."""
     law: NoiseLaw
+    """The noise of a value, over all that were drawn together; with `noisy_count` its last coordinate is that of the count."""
     radius: float
+    """What one record counts for at most, around the centre."""
     centre: float
+    """How far from 0 the centre of a value can lie, whatever the record asked about."""
     count: float
+    """Over how many records: their public number, or a noisy count."""
     noisy_count: bool
+    """Whether the count is noisy."""
     label: str = ""
+    """The name that was given to the record."""
     estimator: str = ""
+    """How the values were computed, in words."""
     base: float | None = None
+    """The noisy mean prediction, where the values add up exactly from it to `prediction`."""
     prediction: float | None = None
+    """The prediction for the record, where the values add up to it."""
     base_law: NoiseLaw | None = None
+    """The noise of the mean prediction."""
     ylabel: str = "Shapley value"
+    """What the values are, for pictures."""
 
     @property
     def scores(self) -> np.ndarray:
@@ -128,10 +146,8 @@ class ShapleyValues(OrderedFeatures):
         return {self.features[i]: float(self.values[i]) for i in self.order if kept[i] and self.used[i]}
 
     def to_frame(self) -> pd.DataFrame:
-        lower, upper = self.interval()
-        tier = self._tier_of()
-        rows = [(self.features[i], self.values[i], lower[i], upper[i], tier[self.features[i]]) for i in self.order]
-        return pd.DataFrame(rows, columns=["feature", "value", "lower", "upper", "tier"])
+        """The features by size, with their tiers and error bars."""
+        return _in_order(self)
 
     def plot(self, ax: Any = None) -> Any:
         """Bars with error bars, the largest on top; the shade changes where the order is sure."""
@@ -143,29 +159,36 @@ class ShapleyValues(OrderedFeatures):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapleyRanking(Explanation):
-    """The features that mattered most for one prediction: `.ranking`, the first one first; `.gap`, `.certainty(gap)`.
-
-    `how` says how it was found: "picks" (one private choice after the other) or "values" (all noisy values, sorted).
-    `magnitudes` are released values: of the chosen features after picks, of all features otherwise, or None.
-    `record_rate` is the exponent of a pick per record and unit of a mean value. `records` is the public number of records, or
-    the public guess at it (`guessed`), or None: how sure picks are then depends on a number that nobody told.
-    """
+class ShapRankingResult(Explanation):
+    """The features that mattered most for one prediction: `.ranking`, the first one first; `.gap`, `.certainty(gap)`."""
 
     kind: ClassVar[str] = "shapley ranking"
     picked: tuple[str, ...]
+    """The features that lead, the first one first."""
     by: str
+    """What they are ranked by: "size" or "signed" values."""
     how: str
+    """How they were found: "picks", one private choice after the other, or "values", all noisy and sorted."""
     features: tuple[str, ...]
+    """All features of the model."""
     candidates: int
+    """How many of them have a part in it."""
     picks: int
+    """Places that were decided."""
     flip: bool
+    """Whether picks are made by permute-and-flip, else by the exponential mechanism."""
     record_rate: float = 0.0
+    """The exponent of a pick per record and unit of a mean value."""
     records: int | None = None
+    """The public number of records, or the public guess at it; None where nobody told: then nobody knows how sure picks are."""
     guessed: bool = False
+    """Whether the number of records is a guess."""
     label: str = ""
+    """The name that was given to the record."""
     estimator: str = ""
-    magnitudes: ShapleyValues | None = None
+    """How Shapley values were computed, in words."""
+    magnitudes: ShapValuesResult | None = None
+    """Released values: of the chosen features after picks, of all features otherwise; None where there are none."""
 
     @property
     def ranking(self) -> tuple[str, ...]:
@@ -265,12 +288,12 @@ class ShapleyRanking(Explanation):
         return lower[self._places()], upper[self._places()]
 
     def to_frame(self) -> pd.DataFrame:
-        frame = pd.DataFrame({"place": range(1, len(self.picked) + 1), "feature": list(self.picked)})
-        if self.magnitudes is None:
-            return frame
+        """The ranking with its places and tiers; values and error bars where they were released, else NaN."""
+        nothing = np.full(len(self.picked), math.nan)
+        value, lower, upper = (nothing,) * 3 if self.values is None else (self.values, *self.interval())
         tier = {name: number for number, names in enumerate(self.tiers(), 1) for name in names}
-        lower, upper = self.interval()
-        return frame.assign(value=self.values, lower=lower, upper=upper, tier=[tier[name] for name in self.picked])
+        places = range(1, len(self.picked) + 1)
+        return frame(self.picked, value, lower, upper, place=places, tier=[tier[name] for name in self.picked])
 
     def plot(self, ax: Any = None) -> Any:
         """The ranking from top to bottom: bars with error bars where values are known, names alone otherwise."""
@@ -282,24 +305,30 @@ class ShapleyRanking(Explanation):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapleyImportance(OrderedFeatures):
-    """How much features move predictions over all people, the mean size of Shapley values: `.features`, `.values`, `.ranking`.
-
-    Sizes above `cap` counted as `cap` (with `norm` "L2": vectors longer than it were shortened to it). `offset` is what a value
-    is counted from, `radius` what a record can move it by.
-    """
+class ShapImportanceResult(OrderedFeatures):
+    """How much features move predictions over all people, the mean size of Shapley values: `.features`, `.values`, `.ranking`."""
 
     kind: ClassVar[str] = "shapley importance"
     used: tuple[bool, ...]
+    """Per feature, whether it has a part in the model: the values of the others are 0 and not noisy."""
     law: NoiseLaw
+    """The noise of a value, over all that were drawn together, with that of a noisy count."""
     cap: float
+    """Where the sizes of a person's values were cut off."""
     norm: str
+    """What was cut off there: single sizes ("L∞"), or a person's whole vector, shortened to this length ("L1", "L2")."""
     radius: float
+    """What one record can move a value by, before it is divided by the count."""
     offset: float
+    """What values are counted from."""
     count: float
+    """Over how many records: their public number, or a noisy count."""
     noisy_count: bool
+    """Whether the count is noisy."""
     estimator: str = ""
+    """How Shapley values were computed, in words."""
     ylabel: str = "mean size of the Shapley value"
+    """What the values are, for pictures."""
 
     def certain_gap(self, level: float = 0.95) -> float:
         # The noise of the count scales all values alike and swaps none; a feature without a part has no noise of its own.
@@ -324,22 +353,33 @@ class ShapleyImportance(OrderedFeatures):
             half = np.where(used, self.law.half_width(level), 0.0)
         return self.values - half, self.values + half
 
+    def to_frame(self) -> pd.DataFrame:
+        """The features by importance, with their tiers and error bars."""
+        return _in_order(self)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapleyCurve(AnyCurve):
+class ShapDependenceResult(AnyCurve):
     """The mean Shapley value of a feature along its values: `.x`, `.y`, and the noisy `.counts` of people at each.
 
-    Values beyond ±`cap` counted as ±`cap`. Where hardly anybody is, the error band says so.
+    Where hardly anybody is, the error band says so.
     """
 
     kind: ClassVar[str] = "shapley dependence"
     counts: np.ndarray
+    """Noisy numbers of people at each value."""
     sum_law: NoiseLaw
+    """The noise of a sum of Shapley values over the people of a cell."""
     count_law: NoiseLaw
+    """The noise of a count."""
     cap: float
+    """Values beyond ± this counted as ± this."""
     edges: tuple[float, ...] = ()
+    """The ends of the cells, where they are intervals."""
     estimator: str = ""
+    """How Shapley values were computed, in words."""
     ylabel: str = "mean Shapley value"
+    """What the values are, for pictures."""
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): the mean of each cell without noise, by the same estimator and cap, inside with probability `level`."""
@@ -357,3 +397,10 @@ class ShapleyCurve(AnyCurve):
 
     def to_frame(self) -> pd.DataFrame:
         return super().to_frame().assign(count=self.counts)
+
+
+# What these classes were called at first: pickles, and code that names them, still find them.
+ShapleyValues = ShapValuesResult
+ShapleyRanking = ShapRankingResult
+ShapleyImportance = ShapImportanceResult
+ShapleyCurve = ShapDependenceResult

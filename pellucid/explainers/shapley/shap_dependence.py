@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,17 @@ from ...public.grids import Bins, histogram_bins
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Schema, did_you_mean
-from ...query.bound import UNITS
+from ...query import Sum
 from ...query.bounds import Cells
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public, Stage
 from ...sensitivity import Flow
-from ..common.base import example_record, keep_whole_number
+from ..common.base import example_record, keep_whole_number, once_positional
 from .base import CAPS, REFERENCES, AboutPeople
-from .choose import Chosen
-from .results import ShapleyCurve
+from .estimator import Chosen
+from .results import ShapDependenceResult
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,14 @@ class ValueInCell:
         return cell[:, None], np.ones((len(cell), 1)), self.chosen(rows)[:, [self.place]]
 
 
+@once_positional("points")
 @dataclass(frozen=True)
 class ShapDependence(AboutPeople):
     """How much a feature adds to predictions, along its values: the mean Shapley value of the people at each of them.
 
     Released: noisy sums of Shapley values and noisy counts over a public grid, jointly; divided afterwards. The grid is public:
     declared categories, single integers where they are few, else equal intervals, as many as pay at this number of records
-    and price; `points` sets the number. Values are capped, as for `ShapImportance`: by default at ±`.cap`, chosen privately
-    for a tenth of the spend; `cap` sets it, and `cap="range"` leaves it at the output range.
+    and price. Values beyond ±`.cap` count as ±`.cap`: a few large ones would decide how much noise is needed.
 
     Claim: cell-sum, on quantile-span. Assumes that the model is a function of one row.
     Paper: after the dependence plots of Lundberg and others (2020), as means per cell instead of a dot per person.
@@ -75,8 +73,12 @@ class ShapDependence(AboutPeople):
     """
 
     feature: str = ""
+    """The feature along which values are shown."""
+    _: KW_ONLY
     points: int | None = None
+    """How many cells; left out, as many as pay at this number of records and price."""
 
+    stored_as = "pellucid.explainers.shap_dependence.ShapDependence"
     references = (
         *REFERENCES,
         "S. M. Lundberg et al., From local explanations to global understanding with explainable AI for trees, 2020.",
@@ -94,54 +96,59 @@ class ShapDependence(AboutPeople):
             raise PlanError(f"the model does not use {self.feature!r}, so it has no effect{did_you_mean(self.feature, found)}.")
         return found
 
-    def bins(self, public: Public) -> Bins:
+    def plan(self, public: Public) -> Plan:
+        chosen = self.chosen(public.schema)
+        if self.feature not in chosen.features:
+            raise PlanError(f"{self.feature!r} has no part in the model's answers: its Shapley values are exactly 0.")
+        place = chosen.features.index(self.feature)
+        values = ValueInCell(chosen, place, self.feature, self._bins(public))
+        if self.cap is not None:
+            return Plan(public, (self._curve(public, values, self._widest),), details=values)
+        cap = self.cap_stage(public, OneValue(chosen, place), self._widest, 0.0)
+        return Plan(public, (cap, Stage("curve", self._rest)), details=values)
+
+    def _bins(self, public: Public) -> Bins:
         worth = public.rows_or_default * public.epsilon_like
         most, usual = int(np.clip(np.sqrt(worth) / 2, 8, 64)), int(np.clip(round(worth ** (1 / 3)), 4, 20))
         return histogram_bins(public.schema[self.feature], self.points, most, usual)
 
-    def _place(self, public: Public) -> int:
-        chosen = self.chosen(public.schema)
-        if self.feature not in chosen.features:
-            raise PlanError(f"{self.feature!r} has no part in the model's answers: its Shapley values are exactly 0.")
-        return chosen.features.index(self.feature)
+    @property
+    def _widest(self) -> float:
+        """The largest cap there may be: the one that was given, or the output range."""
+        return float(self.cap) if isinstance(self.cap, int | float) else self.model.range
 
-    def query(self, public: Public, cap: float) -> Sum:
-        chosen, bins = self.chosen(public.schema), self.bins(public)
+    def _query(self, public: Public, values: ValueInCell, cap: float) -> Sum:
         # In L1 counts cost what they weigh; in L2, under replace, they come free.
         weight = 0.5 if public.spend.currency == "epsilon" else 1.0
-        values = ValueInCell(chosen, self._place(public), self.feature, bins)
-        return Sum(values, Cells(bins.cells, value=cap, count_weight=weight), columns=chosen.columns)
+        return Sum(values, Cells(values.bins.cells, value=cap, count_weight=weight), columns=values.chosen.columns)
 
-    def plan(self, public: Public) -> Stages:
-        self.query(public, self.model.range)
-        shares = self._shares
-        return {"cap": shares["cap"], "curve": shares["rest"]} if self.cap is None else {"curve": Fraction(1)}
+    def _curve(self, public: Public, values: ValueInCell, cap: float) -> Stage:
+        return public.stage("curve", self._query(public, values, cap), self._rest)
 
     def run(self, ask: Ask) -> Explanation:
-        public = ask.public
-        cap = float(self.cap) if isinstance(self.cap, int | float) else self.model.range
+        public, values, cap = ask.public, ask.plan.details, self._widest
         if self.cap is None:
-            sizes = OneValue(self.chosen(public.schema), self._place(public))
-            cap *= float(CAPS[ask.choose("cap", self.cap_choice(public, sizes, cap, 0.0))[0]])
-        query = self.query(public, cap)
-        answer = ask.total("curve", query)
-        sums, counts = answer.cells()
-        assert sums is not None and counts is not None and isinstance(query.bound, Cells)
-        bins, feature = self.bins(public), public.schema[self.feature]
-        return ShapleyCurve(
+            cap *= float(CAPS[ask.choose("cap")[0]])
+            answer = ask.total("curve", self._query(public, values, cap))
+        else:
+            answer = ask.total("curve")
+        bound, (sums, counts) = answer.bound, answer.cells()
+        assert sums is not None and counts is not None and isinstance(bound, Cells)
+        bins, feature = values.bins, public.schema[self.feature]
+        return ShapDependenceResult(
             feature=self.feature,
             x=bins.labels,
             y=np.clip(np.where(counts >= 1, sums / np.maximum(counts, 1.0), 0.0), -cap, cap),
             counts=counts,
-            sum_law=answer.law.times(cap / UNITS),
-            count_law=answer.law.times(1 / query.bound.counts),
+            sum_law=answer.noise.times(cap),
+            count_law=answer.noise.times(1 / bound.count_weight),
             cap=cap,
             edges=bins.edges,
             categorical=isinstance(feature, Category) or bins.has_missing,
-            estimator=self.chosen(public.schema).why,
+            estimator=values.chosen.why,
         )
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         flow = Flow("Shapley dependence").input("records").public("grid", "cells of the feature, from the schema")
         flow = flow.public("background", "public records").public("model", "treated as public")
         caps: tuple[str, ...] = ()
@@ -152,10 +159,10 @@ class ShapDependence(AboutPeople):
         flow = flow.stage("curve", *read, needs="one value up to the cap in one cell, beside a count of the cell")
         return flow.output("explanation", "grid", *caps, "curve", needs="divide, label")
 
-    def expected(self, public: Public) -> Expected:
-        cap = float(self.cap) if isinstance(self.cap, int | float) else self.model.range
-        query, bins = self.query(public, cap), self.bins(public)
-        law = public.mechanism(query, self._shares["rest"]).law.times(cap / UNITS * bins.cells / public.planning_rows)
+    def expected(self, plan: Plan) -> Expected:
+        public, values, cap = plan.public, plan.details, self._widest
+        bins, curve = values.bins, self._curve(public, values, cap) if self.cap is None else plan["curve"]
+        law = curve.noise.times(cap * bins.cells / public.planning_rows)
         notes = ["assumes that people are spread evenly over the cells; the noise of the counts comes on top"]
         if self.cap is None:
             notes.append(f"values will be capped at a privately chosen number: errors shrink as much as it lies below {cap:g}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -13,20 +12,19 @@ import numpy as np
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
-from ...query.bound import UNITS
+from ...query import Sum
 from ...query.bounds import Box
-from ...query.kinds import Choice, Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public, Stage
 from ...sensitivity import Flow
 from ..common.base import example_record
 from .base import CAPS, REFERENCES, AboutPeople
 from .bound import ShapleyVectors
-from .choose import Chosen
+from .estimator import Chosen
 from .radii import Radii, whole_radii
-from .results import ShapleyImportance
+from .results import ShapImportanceResult
 
 Norm = Literal["L∞", "L1", "L2"]
 
@@ -58,14 +56,26 @@ class Length:
 
 
 @dataclass(frozen=True)
+class Capped:
+    """What is settled about sizes with a capped length."""
+
+    chosen: Chosen
+    """The estimator."""
+    norm: Norm
+    """Which length of a person's vector is capped."""
+    top: float
+    """The cap that was given, or the largest possible length, of which a private cap is a part."""
+    widest: Stage
+    """The question about sizes with that cap: the one that is asked, where no other is chosen."""
+
+
+@dataclass(frozen=True)
 class ShapImportance(AboutPeople):
     """Which features a model's predictions about the people lean on: mean |Shapley value| against a public background.
 
-    Released: one mean size per feature that the model uses, all by one draw of noise. `public_background` are a few public
-    records: a DataFrame, a dict of columns, or a list of records. Sizes are capped, because a few large ones decide how much
-    noise is needed: by default at a cap chosen privately for a tenth of the spend. `.cap` then is one on the largest of a
-    person's values, or on their length in L1 or L2, whichever is best for the number of features and the account (`.norm`).
-    `cap` sets one for single values, and `cap="range"` leaves them at their largest possible size. `.tiers()` cuts the
+    Released: one mean size per feature that the model uses, all by one draw of noise. Sizes are capped, because a few large ones
+    decide how much noise is needed. A cap that is chosen privately is one on the largest of a person's values, or on their
+    length in L1 or L2, whichever is best for the number of features and the account (`.cap`, `.norm`). `.tiers()` cuts the
     ranking where noise cannot have swapped anything.
 
     Claim: shapley-set, on shapley-radii, box-sum and quantile-span. Assumes that the model is a function of one row.
@@ -80,11 +90,41 @@ class ShapImportance(AboutPeople):
     ('dose', 'age')
     """
 
+    stored_as = "pellucid.explainers.shap_importance.ShapImportance"
     references = (*REFERENCES, "M. Hardt, K. Talwar, On the geometry of differential privacy, STOC 2010 (K-norm mechanism).")
 
-    def _bounds(self, public: Public, norm: Norm, cap: float) -> list[Box | ShapleyVectors]:
-        """Sets for sizes with a capped norm."""
-        d, width = len(self.chosen(public.schema).features), self.model.range
+    def plan(self, public: Public) -> Plan:
+        chosen = self.chosen(public.schema)
+        norm = self._norm(public, chosen)
+        top = float(self.cap) if isinstance(self.cap, int | float) else self._top(chosen, norm)
+        widest = self._least_noisy(public, self._queries(public, chosen, norm, top))
+        settled = Capped(chosen, norm, top, widest)
+        if self.cap is not None:
+            return Plan(public, (widest,), details=settled)
+        # Shortened vectors bias a mean by about as many caps as there are of them: no more than noise does.
+        cap = self.cap_stage(public, Length(chosen, norm), top, _std(widest) / top)
+        return Plan(public, (cap, Stage("sizes", self._rest)), details=settled)
+
+    def _norm(self, public: Public, chosen: Chosen) -> Norm:
+        """Which length of a person's vector is capped: the one with the least noise at its usual size."""
+        if self.cap is not None:
+            return "L∞"
+
+        def usual(norm: Norm) -> float:
+            queries = self._queries(public, chosen, norm, 0.1 * self.model.range * USUAL[norm])
+            return _std(self._least_noisy(public, queries))
+
+        norms: list[Norm] = ["L∞", "L1", "L2"]
+        return min(norms, key=usual)
+
+    def _top(self, chosen: Chosen, norm: Norm) -> float:
+        """The largest possible length."""
+        sizes = whole_radii(len(chosen.features))
+        return self.model.range * {"L∞": 1.0, "L1": sizes.l1, "L2": sizes.l2}[norm]
+
+    def _queries(self, public: Public, chosen: Chosen, norm: Norm, cap: float) -> list[Sum]:
+        """Sums of sizes with a capped length, over the sets that hold them."""
+        d, width = len(chosen.features), self.model.range
         whole, part = whole_radii(d), cap / width
         if norm == "L1":
             sizes = Radii(min(part, 1.0), part, part, part, part)
@@ -93,73 +133,45 @@ class ShapImportance(AboutPeople):
         else:
             sizes = Radii(part, min(d * part, whole.l1), min(math.sqrt(d) * part, whole.l2), part, 2 * part)
         made = ShapleyVectors(d, *self.model.output, self.model.output[0], public.count_needed, radii=sizes, positive=True)
-        return [made] if norm != "L∞" else [made, Box(d, 0.0, cap, public.count_needed)]
+        bounds = [made] if norm != "L∞" else [made, Box(d, 0.0, cap, public.count_needed)]
+        return [Sum(Sizes(chosen), bound, columns=chosen.columns) for bound in bounds]
 
-    def query(self, public: Public, norm: Norm, cap: float) -> Sum:
-        """The sum with the least noise for a capped norm."""
-        chosen = self.chosen(public.schema)
-        made = [Sum(Sizes(chosen), bound, columns=chosen.columns) for bound in self._bounds(public, norm, cap)]
-        return min(made, key=lambda query: self._std(public, query))
-
-    def _std(self, public: Public, query: Sum) -> float:
-        return public.mechanism(query, self._shares["rest"]).law.std * query.bound.unit  # type: ignore[attr-defined]
-
-    def norm(self, public: Public) -> Norm:
-        """Which length of a person's vector is capped: the one with the least noise at its usual size."""
-        if self.cap is not None:
-            return "L∞"
-        norms: list[Norm] = ["L∞", "L1", "L2"]
-        return min(norms, key=lambda n: self._std(public, self.query(public, n, 0.1 * self.model.range * USUAL[n])))
-
-    def _top(self, public: Public, norm: Norm) -> float:
-        """The largest possible length."""
-        sizes = whole_radii(len(self.chosen(public.schema).features))
-        return self.model.range * {"L∞": 1.0, "L1": sizes.l1, "L2": sizes.l2}[norm]
-
-    def cap_query(self, public: Public) -> Choice:
-        norm = self.norm(public)
-        top = self._top(public, norm)
-        # Shortened vectors bias a mean by about as many caps as there are of them: no more than noise does.
-        noise = self._std(public, self.query(public, norm, top)) / top
-        return self.cap_choice(public, Length(self.chosen(public.schema), norm), top, noise)
-
-    def plan(self, public: Public) -> Stages:
-        self.query(public, "L∞", self.model.range)
-        shares = self._shares
-        return {"cap": shares["cap"], "sizes": shares["rest"]} if self.cap is None else {"sizes": Fraction(1)}
+    def _least_noisy(self, public: Public, queries: list[Sum]) -> Stage:
+        return min((public.stage("sizes", query, self._rest) for query in queries), key=_std)
 
     def run(self, ask: Ask) -> Explanation:
-        public = ask.public
-        chosen, norm = self.chosen(public.schema), self.norm(public)
-        cap = float(self.cap) if isinstance(self.cap, int | float) else self._top(public, norm)
+        public, settled, cap = ask.public, ask.plan.details, ask.plan.details.top
         if self.cap is None:
-            cap *= float(CAPS[ask.choose("cap", self.cap_query(public))[0]])
-        query = self.query(public, norm, cap)
-        answer = ask.total("sizes", query)
-        bound, d = query.bound, len(chosen.features)
+            cap *= float(CAPS[ask.choose("cap")[0]])
+            queries = self._queries(public, settled.chosen, settled.norm, cap)
+            query = queries[0] if len(queries) == 1 else self._least_noisy(public, queries).query
+            assert isinstance(query, Sum)
+            answer = ask.total("sizes", query)
+        else:
+            answer = ask.total("sizes")
+        bound, d = answer.bound, len(settled.chosen.features)
         assert isinstance(bound, Box | ShapleyVectors)
-        full, offset = (UNITS, bound.centre) if isinstance(bound, Box) else (bound.LIMIT, 0.0)
-        count = answer.integers[-1] / full if bound.count else float(public.planning_rows)
-        numbers = np.array(answer.integers[:d], dtype=float)
+        radius, offset = _radius(bound), bound.centre if isinstance(bound, Box) else 0.0
+        count = float(answer.numbers[-1]) if bound.count else float(public.planning_rows)
         # A count at or below the noise says nothing about a mean; the middle of the set does not pretend to.
-        means = offset + (bound.unit * numbers / count if count >= 1 else np.zeros(d))
+        means = offset + (radius * answer.numbers[:d] / count if count >= 1 else np.zeros(d))
         features = self.model.ready(public.schema).features
-        values = dict(zip(chosen.features, means))
-        return ShapleyImportance(
+        values = dict(zip(settled.chosen.features, means))
+        return ShapImportanceResult(
             features=features,
             values=np.array([float(values.get(name, 0.0)) for name in features]),
             used=tuple(name in values for name in features),
-            law=answer.law.times(bound.unit / max(count, 1.0)),
+            law=answer.noise.times(radius / max(count, 1.0)),
             cap=cap,
-            norm=norm,
-            radius=bound.unit * full,
+            norm=settled.norm,
+            radius=radius,
             offset=offset,
             count=count,
             noisy_count=bound.count,
-            estimator=chosen.why,
+            estimator=settled.chosen.why,
         )
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         flow = (
             Flow("Shapley importance")
             .input("records")
@@ -175,11 +187,10 @@ class ShapImportance(AboutPeople):
         )
         return flow.output("explanation", *caps, "sizes", needs="divide")
 
-    def expected(self, public: Public) -> Expected:
-        chosen, norm = self.chosen(public.schema), self.norm(public)
-        cap = float(self.cap) if isinstance(self.cap, int | float) else self._top(public, norm)
-        query = self.query(public, norm, cap)
-        law = public.mechanism(query, self._shares["rest"]).law.times(query.bound.unit / public.planning_rows)  # type: ignore[attr-defined]
+    def expected(self, plan: Plan) -> Expected:
+        public, settled = plan.public, plan.details
+        chosen, norm, cap = settled.chosen, settled.norm, settled.top
+        law = settled.widest.noise.times(_radius(settled.widest.query.bound) / public.planning_rows)
         notes = [chosen.why]
         if self.cap is None:
             notes.append(
@@ -202,3 +213,15 @@ class ShapImportance(AboutPeople):
             cls(model, public_background=public, permutations=2, cap="range"),
             cls(model, public_background=[own], permutations=2, cap=0.3 * model.range),
         ]
+
+
+def _radius(bound: Any) -> float:
+    """What one in `Answer.numbers` is worth, in the user's units."""
+    assert isinstance(bound, Box | ShapleyVectors)
+    return bound.unit * bound.one
+
+
+def _std(sizes: Stage) -> float:
+    """The noise of a sum of sizes, in the user's units."""
+    assert isinstance(sizes.query, Sum)
+    return sizes.noise.std * _radius(sizes.query.bound)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -14,31 +14,47 @@ from ...mechanisms import exact
 from ...public.model import Model
 from ...public.schema import Schema
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...sensitivity import Flow
-from ..common.base import example_record, keep_whole_number
+from ..common.base import example_record, keep_whole_number, once_positional
 from .base import REFERENCES, AboutRecord
 from .certainty import picks_gap, values_gap
-from .results import ShapleyRanking, ShapleyValues
+from .estimator import Chosen
+from .queries import choosing, counted, picks, picks_rate, values_law, values_sum
+from .results import ShapRankingResult, ShapValuesResult
 
 How = Literal["picks", "values"]
+WAYS: tuple[How, How] = ("picks", "values")
 
 
+@dataclass(frozen=True)
+class Settled:
+    """What is settled about a ranking before it is asked for."""
+
+    chosen: Chosen
+    """The estimator."""
+    places: int
+    """To be decided: by size the features without a part in the model follow behind, signed they take part."""
+    way: How
+    """How the ranking will be found."""
+    asked: dict[How, Stage]
+    """What is asked in that way, and in the other one where the two were compared."""
+    gaps: dict[How, tuple[float, float]]
+    """What each way resolves; empty where nothing had to be compared."""
+
+
+@once_positional("k")
 @dataclass(frozen=True)
 class ShapRanking(AboutRecord):
     """Which features drove the prediction for one record, compared with the people of the session: the first k, in order.
 
     Released: k names, by private picks on exact totals; or, where that resolves smaller gaps at this price, all noisy values,
-    from which the order follows (`how` decides otherwise, and the result says which). `by="size"` ranks by |value|, "signed"
-    by value: what raised the prediction most. `magnitudes=True` releases the values of the chosen features too, for the part
-    of the spend that `split` leaves over. A `k` beyond the number of features ranks all of them. `.gap` is the lead from which
-    all places are right with 95 %, `.certainty(gap)` the chance for another lead; where the number of records is secret, picks
-    can only say so for a public guess (`expected_rows`). `.tiers()` cuts the ranking where released values leave no doubt. The
-    record is public to whoever asks, and stored nowhere; `label` is a name for it.
-
-    With `public_background=` instead of a record, the session's own record is the secret (or the mean over its records).
+    from which the order follows. `.gap` is the lead from which all places are right with 95 %, `.certainty(gap)` the chance for
+    another lead; where the number of records is secret, picks can only say so for a public guess (`expected_rows`). `.tiers()`
+    cuts the ranking where released values leave no doubt. With `public_background=` instead of a record, the session's own
+    record is the secret (or the mean over its records).
 
     Claim: shapley-span, on shapley-set and shapley-radii. Assumes that the model is a function of one row.
     Paper: "Differentially private ranking release for Kernel SHAP"; here with interventional averages, whose
@@ -52,12 +68,19 @@ class ShapRanking(AboutRecord):
     ('dose',)
     """
 
+    _: KW_ONLY
     k: int = 5
-    by: Literal["size", "signed"] = field(default="size", kw_only=True)
-    magnitudes: bool = field(default=False, kw_only=True)
-    split: float = field(default=0.5, kw_only=True)
-    how: How | None = field(default=None, kw_only=True)
+    """How many places; beyond the number of features all of them are ranked."""
+    by: Literal["size", "signed"] = "size"
+    """What leads: with "size" the largest |value|, with "signed" the largest value, which raised the prediction most."""
+    magnitudes: bool = False
+    """Whether the values of the chosen features are released too, for the part of the spend that `split` leaves over."""
+    split: float = 0.5
+    """The part of the spend for the ranking, where magnitudes come after it."""
+    how: How | None = None
+    """By private "picks", or by all noisy "values"; left out, the way that resolves more at this price. The result says which."""
 
+    stored_as = "pellucid.explainers.shap_ranking.ShapRanking"
     references = (
         *REFERENCES,
         "R. McKenna, D. Sheldon, Permute-and-flip: a new mechanism for differentially private selection, NeurIPS 2020.",
@@ -83,34 +106,24 @@ class ShapRanking(AboutRecord):
     def _absolute(self) -> bool:
         return self.by == "size"
 
+    @property
     def _picks_share(self) -> Fraction:
-        return exact("split", self.split) if self.magnitudes else Fraction(1)
+        return exact("split", self.split) if self.magnitudes else WHOLE
 
-    def _count(self, public: Public) -> int:
-        """Places to be decided: by size the features without a part in the model follow behind, signed they take part."""
+    def plan(self, public: Public) -> Plan:
         chosen = self.chosen(public.schema)
-        return min(self.k, len(chosen.features) + (0 if self._absolute else len(chosen.unused)))
+        places = min(self.k, len(chosen.features) + (0 if self._absolute else len(chosen.unused)))
+        told = self._told(chosen)
+        asked = {way: self._asked(way, chosen, places, public) for way in ((told,) if told else WAYS)}
+        gaps = {} if told else self._gaps(asked, chosen, places, public)
+        # Both numbers of a way shrink alike with records and price, so neither decides.
+        way = told or ("picks" if np.prod(gaps["picks"]) <= np.prod(gaps["values"]) else "values")
+        later = (Stage("magnitudes", 1 - self._picks_share),) if self.magnitudes and way == "picks" else ()
+        settled = Settled(chosen, places, way, asked, gaps)
+        return Plan(public, (asked[way], *later), settled, self._guessed(way, public))
 
-    def _few(self, public: Public) -> tuple[int, ...]:
-        return tuple(range(min(self.k, len(self.chosen(public.schema).features))))
-
-    def gaps(self, public: Public) -> dict[str, tuple[float, float]]:
-        """For both ways: the lead from which all places are right with 95 %, and the error of a value where there is one."""
-        chosen, k = self.chosen(public.schema), self._count(public)
-        d, idle = len(chosen.features), len(chosen.unused)
-        share = self._picks_share()
-        choosing, rate = self.picking(public, k, self._absolute, share)
-        law = self.values_law(public)
-        few = self.values_law(public, 1 - share, self._few(public)).half_width(0.95) if self.magnitudes else 1.0
-        sure = values_gap(law, d + idle, k, not self._absolute, idle=idle, counted=self.counted(public))
-        return {
-            "picks": (picks_gap(d, min(k, d), choosing.flip) / rate if d > 1 else 0.0, few),
-            "values": (sure, law.half_width(0.95) if self.magnitudes else 1.0),
-        }
-
-    def way(self, public: Public) -> How:
-        """How to find the ranking: as told, or by which way resolves more, from public numbers alone."""
-        chosen = self.chosen(public.schema)
+    def _told(self, chosen: Chosen) -> How | None:
+        """How to find the ranking, where there is nothing to compare."""
         if not self._absolute and chosen.unused:
             if self.how == "picks":
                 raise PlanError(
@@ -118,103 +131,106 @@ class ShapRanking(AboutRecord):
                     "which signed values lie above 0: use how='values', by='size', or a model without such features."
                 )
             return "values"
-        if self.how is not None:
-            return self.how
-        if len(chosen.features) == 1:
-            return "values"
-        both = self.gaps(public)
-        # Both numbers shrink alike with records and price, so neither decides.
-        return "picks" if np.prod(both["picks"]) <= np.prod(both["values"]) else "values"
+        return self.how or ("values" if len(chosen.features) == 1 else None)
 
-    def plan(self, public: Public) -> Stages:
-        self.choice(public, self._count(public), self._absolute)
-        way = self.__dict__["_planned"] = self.way(public)
-        self.__dict__["_guess"] = public.expected_rows if public.rows is None and way == "picks" else None
-        if way == "values":
-            return {"ranking": Fraction(1)}
-        share = self._picks_share()
-        return {"ranking": share, "magnitudes": 1 - share} if self.magnitudes else {"ranking": Fraction(1)}
+    def _asked(self, way: How, chosen: Chosen, places: int, public: Public) -> Stage:
+        if way == "picks":
+            return public.stage("ranking", picks(chosen, public, places, self._absolute), self._picks_share)
+        return public.stage("ranking", values_sum(chosen, public))
+
+    def _gaps(self, asked: dict[How, Stage], chosen: Chosen, places: int, public: Public) -> dict[How, tuple[float, float]]:
+        """For both ways: the lead from which all places are right with 95 %, and the error of a value where there is one."""
+        d, idle = len(chosen.features), len(chosen.unused)
+        law = values_law(asked["values"], public)
+        sure = values_gap(law, d + idle, places, not self._absolute, idle=idle, counted=counted(asked["values"], chosen))
+        errors = (1.0, 1.0)
+        if self.magnitudes:
+            # Which features will be picked is not known; the first ones stand for them.
+            some = values_sum(chosen, public, range(min(self.k, d)))
+            few = values_law(public.stage("magnitudes", some, 1 - self._picks_share), public)
+            errors = few.half_width(0.95), law.half_width(0.95)
+        lead = picks_gap(d, min(places, d), choosing(asked["picks"]).flip) / picks_rate(asked["picks"], public) if d > 1 else 0.0
+        return {"picks": (lead, errors[0]), "values": (sure, errors[1])}
+
+    @staticmethod
+    def _guessed(way: How, public: Public) -> tuple[str, ...]:
+        """What is said about the order rests on a guess, where the number of records is secret."""
+        if way == "values" or public.rows is not None or public.expected_rows is None:
+            return ()
+        guess = f"there are at least {public.expected_rows:,} records"
+        return (f"{guess}: how sure the ranking is said to be rests on it, its privacy does not",)
 
     def run(self, ask: Ask) -> Explanation:
-        public = ask.public
-        chosen, count = self.chosen(public.schema), self._count(public)
-        if self.way(public) == "values":
-            values = self.values_of(ask.total("ranking", self.values_query(public)), public)
+        plan, public, settled = ask.plan, ask.public, ask.plan.details
+        chosen = settled.chosen
+        if settled.way == "values":
+            values = self.values_of(ask.total("ranking"), chosen, public)
             scores = values.scores if self._absolute else values.values
-            picked = [values.features[i] for i in np.argsort(-scores, kind="stable")]
-            return self._result(public, picked, values)
-        places = ask.choose("ranking", self.choice(public, count, self._absolute))
+            return self._result(plan, [values.features[i] for i in np.argsort(-scores, kind="stable")], values)
+        places = ask.choose("ranking")
         # The last of all candidates is what is left: it needs no pick.
         places += [i for i in range(len(chosen.features)) if i not in places]
-        places = places[:count]
-        picked = self._with_unused([chosen.features[i] for i in places], public)
+        places = places[: settled.places]
+        picked = [chosen.features[i] for i in places] + list(chosen.unused)
         if not self.magnitudes:
-            return self._result(public, picked, None)
-        answer = ask.total("magnitudes", self.values_query(public, places))
-        return self._result(public, picked, self.values_of(answer, public, places, picked[: self.k]))
+            return self._result(plan, picked, None)
+        answer = ask.total("magnitudes", values_sum(chosen, public, places))
+        return self._result(plan, picked, self.values_of(answer, chosen, public, places, picked[: self.k]))
 
-    def _with_unused(self, picked: list[str], public: Public) -> list[str]:
-        return picked + list(self.chosen(public.schema).unused)
-
-    def _result(self, public: Public, picked: list[str], values: ShapleyValues | None) -> ShapleyRanking:
-        chosen, count, way = self.chosen(public.schema), self._count(public), self.way(public)
-        choosing, rate = self.picking(public, count, self._absolute, self._picks_share())
-        return ShapleyRanking(
+    def _result(self, plan: Plan, picked: list[str], values: ShapValuesResult | None) -> ShapRankingResult:
+        public, settled, ranking = plan.public, plan.details, plan["ranking"]
+        by_picks = settled.way == "picks"
+        return ShapRankingResult(
             picked=tuple(picked[: self.k]),
             by=self.by,
-            how=way,
+            how=settled.way,
             features=self.model.ready(public.schema).features,
-            candidates=len(chosen.features),
-            picks=count,
-            flip=choosing.flip,
-            record_rate=rate / public.rows_or_default if way == "picks" else 0.0,
+            candidates=len(settled.chosen.features),
+            picks=settled.places,
+            # Under pure ε picks are made by permute-and-flip; so it is said beside sorted values too, which make none.
+            flip=choosing(ranking).flip if by_picks else public.spend.currency == "epsilon",
+            record_rate=picks_rate(ranking, public) / public.rows_or_default if by_picks else 0.0,
             records=public.expected_rows if public.rows is None else public.planning_rows,
             guessed=public.rows is None and public.expected_rows is not None,
             label=self.label,
-            estimator=chosen.why,
+            estimator=settled.chosen.why,
             magnitudes=values,
         )
 
-    def assumptions(self) -> tuple[str, ...]:
-        # As in the drawing: whether a guess is needed is known since the last plan.
-        guess = self.__dict__.get("_guess")
-        if guess is None:
-            return super().assumptions()
-        said = f"there are at least {guess:,} records: how sure the ranking is said to be rests on it, its privacy does not"
-        return (*super().assumptions(), said)
-
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         other = "record" if self.record is not None else "background"
         flow = Flow("Shapley ranking").input("records").public(other, "known").public("model", "treated as public")
         needs = "the span of a score of Shapley vectors, or such a vector beside a count under add-remove"
         flow = flow.stage("ranking", "records", other, "model", needs=needs)
-        # Which way is taken depends on the account; the drawing is that of the last plan.
-        if not self.magnitudes or (self.how or self.__dict__.get("_planned")) == "values":
+        # Which way is taken depends on the account: without a plan the longer one is drawn.
+        if not self.magnitudes or (self.how if plan is None else plan.details.way) == "values":
             return flow.output("explanation", "ranking", needs="divide, sort")
         flow = flow.stage("magnitudes", "records", other, "model", "ranking", needs="some coordinates of a Shapley vector")
         return flow.output("explanation", "ranking", "magnitudes", needs="divide, list")
 
-    def expected(self, public: Public) -> Expected:
-        way = self.way(public)
-        gap, error = self.gaps(public)[way]
-        d = len(self.chosen(public.schema).features)
-        other = "values" if way == "picks" else "picks"
+    def expected(self, plan: Plan) -> Expected:
+        public, settled = plan.public, plan.details
+        chosen, places, way = settled.chosen, settled.places, settled.way
+        asked = {each: settled.asked.get(each) or self._asked(each, chosen, places, public) for each in WAYS}
+        gaps = settled.gaps or self._gaps(asked, chosen, places, public)
+        gap, error = gaps[way]
+        d = len(chosen.features)
+        other: How = "values" if way == "picks" else "picks"
         said = {"picks": "private picks, one after the other", "values": "all noisy values, sorted"}
-        places = self._count(public)
         notes = [f"the ranking will be found by {said[way]}: {places} places are all right with 95 % from a lead of {gap:.3g}"]
-        if d > 1 and (self._absolute or not self.chosen(public.schema).unused):
-            notes[0] += f" ({self.gaps(public)[other][0]:.3g} by {said[other]})"
+        if d > 1 and (self._absolute or not chosen.unused):
+            notes[0] += f" ({gaps[other][0]:.3g} by {said[other]})"
         if way == "picks" and not self.magnitudes:
-            choosing, rate = self.picking(public, self._count(public), self._absolute)
+            rate, name = picks_rate(asked["picks"], public), choosing(asked["picks"]).name
             notes.append(
-                f"first place is wrong with probability at most {d - 1}·exp(−{rate:.4g}·lead), by {choosing.name}; "
+                f"first place is wrong with probability at most {d - 1}·exp(−{rate:.4g}·lead), by {name}; "
                 "errors are leads, in units of the output"
             )
-            error = picks_gap(d, self._count(public), choosing.flip) / rate if d > 1 else self.model.range / rate
+            error = gap if d > 1 else self.model.range / rate
         elif not self.magnitudes:
-            error = self.values_law(public).half_width(0.95)
-        labels = tuple(f"place {i + 1}" for i in range(self._count(public)))
-        return Expected(labels, np.full(len(labels), error), gap, (*notes, *self.advice(public)))
+            error = values_law(asked["values"], public).half_width(0.95)
+        labels = tuple(f"place {i + 1}" for i in range(places))
+        return Expected(labels, np.full(len(labels), error), gap, (*notes, *self.advice(chosen, public, asked["values"])))
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,16 +13,19 @@ from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...query import Sum
 from ...query.bounds import Box
-from ...query.kinds import Sum
+from ...release.answer import Answer
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import WHOLE, Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import example_record
 from .base import REFERENCES, AboutRecord
-from .results import ShapleyValues
+from .estimator import Chosen
+from .queries import values_law, values_sum
+from .results import ShapValuesResult
 
 BASE_SHARE = Fraction(1, 10)
 """A single mean needs little: at a tenth of the spend its noise is far below that of the sum of all values."""
@@ -43,13 +46,9 @@ class ShapValues(AboutRecord):
     """What each feature added to the prediction for one record, compared with the people of the session.
 
     Released: one mean Shapley value per feature that the model uses, all by one draw of noise; features without a part in the
-    model are exactly 0 and cost nothing. The record is public to whoever asks, and stored nowhere; `label` is a name for it.
-    With `efficient=True` a tenth of the spend buys the noisy mean prediction, and the values are moved so that they add up
-    exactly from it to the prediction (`.base`, `.prediction`, `.waterfall()`). `.thresholded()` keeps values that stand out of
-    their own noise, `.tiers()` says how sure the order by size is. Exact for linear models, sums of trees and up to ten
-    features, else by public permutations; `method`, `permutations`, `samples` and `seed` decide otherwise.
-
-    With `public_background=` instead of a record, the session's own record is the secret (or the mean over its records).
+    model are exactly 0 and cost nothing. `.thresholded()` keeps values that stand out of their own noise, `.tiers()` says how
+    sure the order by size is. With `public_background=` instead of a record, the session's own record is the secret (or the mean
+    over its records).
 
     Claim: shapley-set, on shapley-radii. Assumes that the model is a function of one row.
     Paper: "Differentially private ranking release for Kernel SHAP"; here with interventional averages, whose
@@ -64,8 +63,12 @@ class ShapValues(AboutRecord):
     ('dose', True)
     """
 
-    efficient: bool = field(default=False, kw_only=True)
+    _: KW_ONLY
+    efficient: bool = False
+    """Whether the values are moved so that they add up exactly from the noisy mean prediction to the prediction (`.base`,
+    `.prediction`, `.waterfall()`); a tenth of the spend buys the mean prediction."""
 
+    stored_as = "pellucid.explainers.shap_values.ShapValues"
     references = (*REFERENCES, "M. Hardt, K. Talwar, On the geometry of differential privacy, STOC 2010 (K-norm mechanism).")
 
     def __post_init__(self) -> None:
@@ -73,25 +76,25 @@ class ShapValues(AboutRecord):
         if self.efficient and self.record is None:
             raise PlanError("efficient=True needs a public record=: the prediction for a secret one is a secret too.")
 
-    def base_query(self, public: Public) -> Sum:
-        return Sum(Prediction(self.model), Box(1, *self.model.output), columns=self.columns(public.schema))
-
-    def plan(self, public: Public) -> Stages:
-        self.values_query(public)
-        return {"values": 1 - BASE_SHARE, "base": BASE_SHARE} if self.efficient else {"values": Fraction(1)}
+    def plan(self, public: Public) -> Plan:
+        chosen = self.chosen(public.schema)
+        values = public.stage("values", values_sum(chosen, public), 1 - BASE_SHARE if self.efficient else WHOLE)
+        if not self.efficient:
+            return Plan(public, (values,), details=chosen)
+        base = Sum(Prediction(self.model), Box(1, *self.model.output), columns=self.columns(public.schema))
+        return Plan(public, (values, public.stage("base", base, BASE_SHARE)), details=chosen)
 
     def run(self, ask: Ask) -> Explanation:
-        found = self.values_of(ask.total("values", self.values_query(ask.public)), ask.public)
-        return self._projected(found, ask) if self.efficient else found
+        chosen = ask.plan.details
+        found = self.values_of(ask.total("values"), chosen, ask.public)
+        return self._projected(found, chosen, ask.total("base")) if self.efficient else found
 
-    def _projected(self, found: ShapleyValues, ask: Ask) -> ShapleyValues:
+    def _projected(self, found: ShapValuesResult, chosen: Chosen, answer: Answer) -> ShapValuesResult:
         """Values and base moved, each by its share of the noise, until they add up to the prediction."""
-        answer = ask.total("base", self.base_query(ask.public))
-        box, count = answer.bound, max(found.count, 1.0)
-        assert isinstance(box, Box)
-        base = box.centre + box.unit * answer.integers[0] / count
-        law = answer.law.times(box.unit / count)
-        prediction = self.chosen(ask.public.schema).prediction
+        (lo, hi), count = self.model.output, max(found.count, 1.0)
+        base = (lo + hi) / 2 + (hi - lo) / 2 * float(answer.numbers[0]) / count
+        law = answer.noise.times((hi - lo) / 2 / count)
+        prediction = chosen.prediction
         used = np.array(found.used)
         values, own = found.law.std**2, law.std**2
         whole = used.sum() * values + own
@@ -106,7 +109,7 @@ class ShapValues(AboutRecord):
             base_law=law,
         )
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         flow = Flow("Shapley values").input("records").public("record" if self.record is not None else "background", "known")
         other = "record" if self.record is not None else "background"
         flow = flow.public("model", "treated as public")
@@ -118,11 +121,12 @@ class ShapValues(AboutRecord):
         stages = ("values", "base") if self.efficient else ("values",)
         return flow.output("explanation", *stages, needs="divide, project")
 
-    def expected(self, public: Public) -> Expected:
-        chosen = self.chosen(public.schema)
-        law = self.values_law(public, self.plan(public)["values"])
+    def expected(self, plan: Plan) -> Expected:
+        chosen, public = plan.details, plan.public
+        law = values_law(plan["values"], public)
+        whole = public.stage("values", values_sum(chosen, public)) if self.efficient else plan["values"]
         errors = np.full(len(chosen.features), law.half_width(0.95))
-        return Expected(chosen.features, errors, law.gap(0.95), (*self.advice(public), chosen.why))
+        return Expected(chosen.features, errors, law.gap(0.95), (*self.advice(chosen, public, whole), chosen.why))
 
     def describe(self) -> dict[str, Any]:
         return {**self._described(), "efficient": self.efficient}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .fitted import Fitted
+    from .fitted_models import Fitted
 
 STATES = 1 << 20
 """Positions of a walk that the loop-free version holds at once."""

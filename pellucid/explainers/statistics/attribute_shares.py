@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +12,15 @@ from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
-from ...query.bound import UNITS
+from ...query import Sum
 from ...query.bounds import Cells
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
-from ...sensitivity import Flow, numeric_features, partial
+from ...release.plan import Expected, Plan, Public
+from ...sensitivity import Flow, numeric_features
+from .formulas import OfFormula, formula_columns
 from .results import Counts
-from .statistic import OfFormula, formula_columns
 
 if TYPE_CHECKING:
     from ...sensitivity.partial_sensitivity import Partial
@@ -58,6 +56,7 @@ class AttributeShares(OfFormula):
     (('a', 'b'), True)
     """
 
+    stored_as = "pellucid.explainers.attribute_shares.AttributeShares"
     references = ("T. T. Mueller et al., Partial sensitivity analysis in differential privacy, 2021.",)
 
     def __post_init__(self) -> None:
@@ -65,28 +64,16 @@ class AttributeShares(OfFormula):
         if len(self.formula.variables) < 2:
             raise PlanError("shares divide a vote over attributes; the formula needs at least two of them.")
 
-    def query(self, public: Public) -> Sum:
-        asked = self.over(public.schema)
-        shares = SquaredShares(partial(asked, dict(asked.box)))
-        return Sum(shares, Cells(len(asked.variables)), columns=self.columns(public.schema))
-
-    def plan(self, public: Public) -> Stages:
-        self.query(public)
-        return {"votes": Fraction(1)}
+    def plan(self, public: Public) -> Plan:
+        columns, names = self.columns(public.schema), self.formula.variables
+        votes = Sum(SquaredShares(self.over(public.schema)), Cells(len(names)), columns=columns)
+        return Plan(public, (public.stage("votes", votes),))
 
     def run(self, ask: Ask) -> Explanation:
-        answer = ask.total("votes", self.query(ask.public))
-        _, counts = answer.cells()
-        assert counts is not None
-        return Counts(
-            feature="attribute",
-            x=self.formula.variables,
-            counts=counts,
-            law=answer.law.times(1 / UNITS),
-            categorical=True,
-        )
+        answer = ask.total("votes")
+        return Counts(feature="attribute", x=self.formula.variables, counts=answer.numbers, law=answer.noise, categorical=True)
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             Flow("attribute shares")
             .input("records")
@@ -95,10 +82,9 @@ class AttributeShares(OfFormula):
             .output("explanation", "formula", "votes")
         )
 
-    def expected(self, public: Public) -> Expected:
-        law = public.mechanism(self.query(public)).law.times(1 / UNITS)
-        names = self.formula.variables
-        return Expected(names, np.full(len(names), law.half_width(0.95)), law.gap(0.95))
+    def expected(self, plan: Plan) -> Expected:
+        noise, names = plan["votes"].noise, self.formula.variables
+        return Expected(names, np.full(len(names), noise.half_width(0.95)), noise.gap(0.95))
 
     def describe(self) -> dict[str, Any]:
         return {"explainer": "AttributeShares", "formula": self.formula.text, "exactly": self.formula.exact_text}

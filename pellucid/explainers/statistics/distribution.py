@@ -5,23 +5,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...errors import PlanError
+from ...public.frozen import settle
 from ...public.grids import Bins, histogram_bins
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Schema
-from ...query.bound import UNITS
+from ...query import Joint, Sum
 from ...query.bounds import Cells
-from ...query.kinds import Joint, Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
+from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import feature_list, keep_whole_number
 from ..common.results import Several
@@ -44,7 +43,8 @@ class Distribution(Explainer):
     """How many people have each value: a histogram of a column over declared categories, integers or bins.
 
     Released: one noisy count per cell. Cells are public: declared categories, all integers when there are at most 64,
-    otherwise `bins` equal intervals (20 when not given), or edges given as a list. A value missing as NaN has its own cell.
+    otherwise equal intervals. A value missing as NaN has its own cell. A list of columns is one joint release with
+    `.curves[name]`.
 
     Claim: cell-sum.
 
@@ -57,21 +57,24 @@ class Distribution(Explainer):
     """
 
     feature: str | Sequence[str]
+    """The column, or a list of columns for one joint release."""
     bins: int | Sequence[float] | None = None
+    """How many equal intervals numbers are put into, or their edges; left out, every integer of at most 64, or 20 intervals."""
 
+    stored_as = "pellucid.explainers.distribution.Distribution"
     references = (
         "C. Dwork, F. McSherry, K. Nissim, A. Smith, Calibrating noise to sensitivity in private data analysis, TCC 2006.",
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "feature", self.feature if isinstance(self.feature, str) else feature_list(self.feature))
+        settle(self, feature=self.feature if isinstance(self.feature, str) else feature_list(self.feature))
         if isinstance(self.bins, int | np.integer) or self.bins is None:
             keep_whole_number(self, "bins", 1, 10_000)
         else:
             edges = tuple(float(e) for e in self.bins)
             if len(edges) < 2 or any(not a < b for a, b in itertools.pairwise(edges)):
                 raise PlanError(f"bins={list(edges)!r}: edges must increase, and there must be at least two.")
-            object.__setattr__(self, "bins", edges)
+            settle(self, bins=edges)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -82,38 +85,30 @@ class Distribution(Explainer):
             schema[name]
         return tuple(name for name in schema if name in self.features)
 
-    def cells(self, name: str, public: Public) -> Bins:
-        return histogram_bins(public.schema[name], self.bins, most=64, usual=20)  # type: ignore[arg-type]
+    def plan(self, public: Public) -> Plan:
+        bins = {name: self.cells(name, public.schema) for name in self.features}
+        query = Joint([Sum(InCell(name, cells), Cells(cells.cells), columns=(name,)) for name, cells in bins.items()])
+        return Plan(public, (public.stage("counts", query),), details=bins)
 
-    def query(self, public: Public) -> Joint:
-        sums = []
-        for name in self.features:
-            bins = self.cells(name, public)
-            sums.append(Sum(InCell(name, bins), Cells(bins.cells), columns=(name,)))
-        return Joint(sums)
-
-    def plan(self, public: Public) -> Stages:
-        self.query(public)  # a request that cannot be asked is refused here, before it is paid for
-        return {"counts": Fraction(1)}
+    def cells(self, name: str, schema: Schema) -> Bins:
+        """The public cells of one column."""
+        return histogram_bins(schema[name], self.bins, most=64, usual=20)  # type: ignore[arg-type]
 
     def run(self, ask: Ask) -> Explanation:
-        answer = ask.total("counts", self.query(ask.public))
+        answer = ask.total("counts")
         results: dict[str, Explanation] = {}
-        for i, name in enumerate(self.features):
-            bins = self.cells(name, ask.public)
-            _, counts = answer.part(i).cells()
-            assert counts is not None
+        for i, (name, bins) in enumerate(ask.plan.details.items()):
             results[name] = Counts(
                 feature=name,
                 x=bins.labels,
-                counts=counts,
-                law=answer.law.times(1 / UNITS),
+                counts=answer.part(i).numbers,
+                law=answer.noise,
                 edges=bins.edges,
-                categorical=isinstance(ask.public.schema[name], Category),
+                categorical=isinstance(bins.feature, Category),
             )
         return results[self.features[0]] if isinstance(self.feature, str) else Several(curves=results)
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             Flow("distribution")
             .input("records")
@@ -122,10 +117,10 @@ class Distribution(Explainer):
             .output("explanation", "bins", "counts")
         )
 
-    def expected(self, public: Public) -> Expected:
-        law = public.mechanism(self.query(public)).law.times(1 / UNITS)
-        labels = tuple(f"{name} = {label}" for name in self.features for label in self.cells(name, public).labels)
-        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95))
+    def expected(self, plan: Plan) -> Expected:
+        noise = plan["counts"].noise
+        labels = tuple(f"{name} = {label}" for name, bins in plan.details.items() for label in bins.labels)
+        return Expected(labels, np.full(len(labels), noise.half_width(0.95)), noise.gap(0.95))
 
     def describe(self) -> dict[str, Any]:
         bins = list(self.bins) if isinstance(self.bins, tuple) else self.bins

@@ -9,23 +9,29 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
-from ...release.explanation import Explanation
-from ...release.mean import Mean
-from ..common import plots
-from . import plots as own
+from ...release.answer import Mean
+from ...release.explanation import Explanation, frame
+from ..common.plots import estimates as draw_estimates
+from .plots import counts as draw_counts
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Counts(Explanation):
-    """A histogram: `.x` (bin middles, integers or categories), `.counts`, and `.edges` where bins are intervals."""
+    """A histogram: `.x` and `.counts`, and `.edges` where bins are intervals."""
 
     kind: ClassVar[str] = "counts"
     feature: str
+    """What is counted."""
     x: tuple[Any, ...]
+    """Middles of bins, integers or categories; "missing" for the cell of missing values."""
     counts: np.ndarray
+    """The noisy count of each cell."""
     law: NoiseLaw
+    """The noise of the counts."""
     edges: tuple[float, ...] = ()
+    """Where bins begin and end; empty where every value has a cell."""
     categorical: bool = False
+    """Whether the cells are categories."""
 
     @property
     def shares(self) -> np.ndarray:
@@ -39,37 +45,40 @@ class Counts(Explanation):
         return self.counts - half, self.counts + half
 
     def to_frame(self) -> pd.DataFrame:
-        lower, upper = self.interval()
-        return pd.DataFrame({self.feature: list(self.x), "count": self.counts, "lower": lower, "upper": upper})
+        return frame(self.feature, self.counts, *self.interval(), x=self.x)
 
     def plot(self, ax: Any = None) -> Any:
-        return own.counts(self, ax)
+        return draw_counts(self, ax)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimates(Explanation):
-    """Means or sums of some quantities: `.features` (what they are) and `.values`.
-
-    `standard` are the released numbers with every range moved to [-1, 1], `radius` half the certified ranges.
-    """
+    """Means or sums of some quantities: `.features` (what they are) and `.values`."""
 
     kind: ClassVar[str] = "estimates"
     features: tuple[str, ...]
+    """The quantities, as formulas."""
     values: np.ndarray
+    """The released mean or sum of each."""
     aggregate: str
+    """Which of the two it is: "mean" or "sum"."""
     standard: np.ndarray
+    """The same with every range moved to [-1, 1]."""
     radius: np.ndarray
+    """Half of each certified range."""
     law: NoiseLaw
+    """The noise of the underlying sums, in units of half the range."""
     count: float
+    """Over how many records a mean is: their public number, or a noisy count."""
     noisy_count: bool
+    """Whether the count is noisy."""
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         half = self.radius * Mean(self.standard, self.law, self.count, self.noisy_count, -1.0, 1.0).half_widths(level)
         return self.values - half, self.values + half
 
     def to_frame(self) -> pd.DataFrame:
-        lower, upper = self.interval()
-        return pd.DataFrame({self.aggregate: list(self.features), "value": self.values, "lower": lower, "upper": upper})
+        return frame(self.features, self.values, *self.interval(), aggregate=self.aggregate)
 
     def plot(self, ax: Any = None) -> Any:
-        return plots.estimates(self, ax)
+        return draw_estimates(self, ax)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +11,15 @@ import numpy as np
 from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
-from ...public.schema import Category, Number, Schema
-from ...query.bound import UNITS
+from ...public.schema import Schema
+from ...query import Sum
 from ...query.bounds import Box
-from ...query.kinds import Sum
 from ...release.door import Ask
-from ...release.explainer import Expected, Explainer, Stages
+from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Public
-from ...sensitivity import Flow, named_formula, numeric_features, partial
+from ...release.plan import Expected, Plan, Public
+from ...sensitivity import Flow, numeric_features
+from .formulas import OfFormula, certified_ranges, formula_columns
 from .results import Estimates
 
 if TYPE_CHECKING:
@@ -44,39 +43,6 @@ class Scaled:
         return np.stack(columns, axis=1)
 
 
-def formula_columns(formula: Formula, rows: Rows) -> list[np.ndarray]:
-    """The columns of a formula as numbers; categories with numeric values by their value."""
-    columns = []
-    for name in formula.variables:
-        feature, column = rows.schema[name], rows[name]
-        columns.append(
-            np.asarray(feature.values, dtype=float)[column.astype(np.intp)] if isinstance(feature, Category) else column
-        )
-    return columns
-
-
-@dataclass(frozen=True)
-class OfFormula(Explainer):
-    """Base of explainers about a formula: text, a SymPy expression, or a function whose arguments are column names."""
-
-    formula: Any
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "formula", named_formula(self.formula))
-
-    def columns(self, schema: Schema) -> tuple[str, ...]:
-        for name in self.formula.variables:
-            feature = schema[name]
-            if not isinstance(feature, Number) and not feature.numeric:
-                raise PlanError(f"the formula uses {name!r}, whose categories are text; a formula needs numbers.")
-        return tuple(name for name in schema if name in self.formula.variables)
-
-    def over(self, schema: Schema) -> Formula:
-        """The formula with the declared range of every attribute."""
-        self.columns(schema)
-        return self.formula.over({name: numeric_features(schema)[name] for name in self.formula.variables})
-
-
 @dataclass(frozen=True)
 class Statistic(OfFormula):
     """The mean (or sum) of a formula of the columns over all people: `.values`, one per output.
@@ -97,7 +63,9 @@ class Statistic(OfFormula):
     """
 
     aggregate: str = "mean"
+    """What is released of each output: its "mean" or its "sum"."""
 
+    stored_as = "pellucid.explainers.statistic.Statistic"
     references = (
         "T. T. Mueller et al., Partial sensitivity analysis in differential privacy, 2021.",
         "C. Dwork, F. McSherry, K. Nissim, A. Smith, Calibrating noise to sensitivity in private data analysis, TCC 2006.",
@@ -110,18 +78,9 @@ class Statistic(OfFormula):
 
     def scaled(self, public: Public) -> Scaled:
         """The map, with the certified centre and radius of every output."""
-        # The range is a search of seconds; planning asks for it several times.
-        kept = self.__dict__.setdefault("_scaled", {})
-        key = (public.relation, tuple((name, public.schema[name]) for name in self.formula.variables))
-        if key not in kept:
-            kept[key] = self._scaled_by_range(public)
-        return kept[key]
-
-    def _scaled_by_range(self, public: Public) -> Scaled:
-        certified = partial(self.over(public.schema), dict(self.over(public.schema).box))
+        asked = self.over(public.schema)
         centre, radius = [], []
-        for i, output in enumerate(certified.formula.outputs):
-            lo, hi = certified.range(i)
+        for output, (lo, hi) in zip(asked.formula.outputs, certified_ranges(asked)):
             if not np.isfinite([lo, hi]).all():
                 raise PlanError(
                     f"the formula {output} has no certified finite range over the declared domain; narrow the ranges."
@@ -133,27 +92,23 @@ class Statistic(OfFormula):
                 raise PlanError(f"the formula {output} is constant over the declared domain; there is nothing to release.")
             centre.append((lo + hi) / 2)
             radius.append((hi - lo) / 2)
-        return Scaled(certified.formula, tuple(centre), tuple(radius))
+        return Scaled(asked.formula, tuple(centre), tuple(radius))
 
-    def query(self, public: Public) -> Sum:
-        scaled = self.scaled(public)
-        count = public.count_needed and self.aggregate == "mean"
-        return Sum(scaled, Box(len(scaled.centre), -1.0, 1.0, count=count), columns=self.columns(public.schema))
-
-    def plan(self, public: Public) -> Stages:
-        self.query(public)
-        return {"statistic": Fraction(1)}
+    def plan(self, public: Public) -> Plan:
+        columns, scaled = self.columns(public.schema), self.scaled(public)
+        box = Box(len(scaled.centre), -1.0, 1.0, count=public.count_needed and self.aggregate == "mean")
+        return Plan(public, (public.stage("statistic", Sum(scaled, box, columns=columns)),), details=scaled)
 
     def run(self, ask: Ask) -> Explanation:
-        scaled, query = self.scaled(ask.public), self.query(ask.public)
-        answer = ask.total("statistic", query)
+        scaled: Scaled = ask.plan.details
+        answer = ask.total("statistic")
         centre, radius = np.array(scaled.centre), np.array(scaled.radius)
         if self.aggregate == "mean":
             mean = answer.mean()
             standard, count, noisy = mean.values, mean.count, mean.noisy_count
             values = centre + radius * standard
         else:
-            standard, count, noisy = np.array(answer.integers, dtype=float) / UNITS, 1.0, False
+            standard, count, noisy = answer.numbers, 1.0, False
             values = radius * standard + centre * (ask.public.rows or 0)
         return Estimates(
             features=tuple(str(e) for e in scaled.formula.outputs),
@@ -161,12 +116,12 @@ class Statistic(OfFormula):
             aggregate=self.aggregate,
             standard=standard,
             radius=radius,
-            law=answer.law.times(1 / UNITS),
+            law=answer.noise,
             count=count,
             noisy_count=noisy,
         )
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             Flow("statistic")
             .input("records")
@@ -175,10 +130,10 @@ class Statistic(OfFormula):
             .output("explanation", "formula", "statistic", needs="divide, move, scale")
         )
 
-    def expected(self, public: Public) -> Expected:
-        scaled = self.scaled(public)
-        divisor = public.planning_rows if self.aggregate == "mean" else 1
-        law = public.mechanism(self.query(public)).law.times(1 / UNITS / divisor)
+    def expected(self, plan: Plan) -> Expected:
+        scaled: Scaled = plan.details
+        divisor = plan.public.planning_rows if self.aggregate == "mean" else 1
+        law = plan["statistic"].noise.times(1 / divisor)
         radius = np.array(scaled.radius)
         labels = tuple(f"{self.aggregate} of {e}" for e in scaled.formula.outputs)
         return Expected(labels, radius * law.half_width(0.95), float(radius.max()) * law.gap(0.95))

@@ -1,0 +1,162 @@
+"""Cells into declared domains: numbers inside their bounds, or positions of declared categories.
+
+Cells never raise: what does not parse, is missing, unknown or out of range takes its declared value. What a cell becomes
+depends on that cell and its declaration alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..public.schema import Category, Feature, Number
+from ..query import compiled as fast
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells of this type are text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def decode(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """A column in inner form: numbers inside their bounds, or positions of declared categories."""
+    # Chunk by chunk: merging dictionaries can overflow their index type, depending on what the cells hold.
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    decoded = [_decode_chunk(feature, chunk) for chunk in chunks]
+    return decoded[0] if len(decoded) == 1 else np.concatenate([*decoded, np.empty(0)])
+
+
+_NARROW: dict[pa.DataType, Any] = {pa.int8(): np.uint8, pa.uint8(): np.uint8, pa.int16(): np.uint16, pa.uint16(): np.uint16}
+
+
+def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:
+    if chunk.type in _NARROW and len(chunk) >= 4096:
+        # All the values such a column can hold are decoded once; cells are then looked up.
+        table = _narrow_table(feature, chunk.type)
+        # The buffer as it is: what lies under an empty cell is some number, and overwritten below.
+        values = np.frombuffer(chunk.buffers()[1], _NARROW[chunk.type])[chunk.offset : chunk.offset + len(chunk)]
+        found = fast.look_up(table, values)
+        assert found is not None
+        if chunk.null_count:
+            np.putmask(found, chunk.is_null().to_numpy(zero_copy_only=False), table[-1])
+        return found
+    return _decode_plain(feature, chunk)
+
+
+@functools.lru_cache(maxsize=1024)
+def _narrow_table(feature: Feature, kind: pa.DataType) -> np.ndarray:
+    """What every value of a narrow integer type decodes to, by its bits; the last entry is for an empty cell."""
+    bits = _NARROW[kind]
+    every = np.arange(np.iinfo(bits).max + 1, dtype=bits).view(kind.to_pandas_dtype())
+    return np.append(_decode_plain(feature, pa.array(every)), _decode_plain(feature, pa.nulls(1, kind)))
+
+
+def _decode_plain(feature: Feature, chunk: pa.Array) -> np.ndarray:
+    return _decode_number(feature, chunk) if isinstance(feature, Number) else _decode_category(feature, chunk)
+
+
+def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
+    values = _as_floats(column)
+    values = np.where(np.isnan(values), np.nan, np.clip(values, feature.lo, feature.hi))
+    if feature.integer:
+        values = np.rint(values)
+    return np.where(np.isnan(values), float(feature.missing), values)  # type: ignore[arg-type]
+
+
+def _as_floats(column: pa.Array) -> np.ndarray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        if not len(column.dictionary):
+            return np.full(len(column), np.nan)
+        levels = _as_floats(column.dictionary)
+        codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+        return np.where(codes >= 0, levels[codes], np.nan)
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if is_text(kind):
+        cells = pd.Series(_cells(column), dtype=object).replace({"True": 1.0, "False": 0.0})
+        return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=float)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    """The cells as Python values. Bytes that are not UTF-8 are replaced: Arrow would raise for the whole column."""
+    if not is_text(column.type):
+        return column.to_pylist()
+    raw = column.cast(pa.large_binary() if not pa.types.is_string_view(column.type) else pa.binary_view()).to_pylist()
+    return [None if cell is None else cell.decode("utf-8", "replace") for cell in raw]
+
+
+def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
+    if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
+        codes = _code_table(feature)
+        if codes is not None:
+            return _decode_codes(feature, column, *codes)
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    positions = _positions(feature)
+    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
+    levels = np.array(
+        [_lookup(positions, cell, missing, unknown) for cell in _cells(encoded.dictionary)] + [missing], dtype=float
+    )
+    # A null cell has no index; -1 points at the entry appended for it.
+    return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
+
+
+@functools.lru_cache(maxsize=4096)
+def _code_table(feature: Category) -> tuple[int, np.ndarray] | None:
+    """(smallest, position by distance from it) for whole numbers in the declared span; any other whole number is unknown."""
+    numbers = []
+    for value in feature.values:
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            continue
+    finite = [v for v in numbers if abs(v) < 2.0**31]
+    if not finite or len(finite) < len(numbers) or max(finite) - min(finite) > 1 << 16:
+        return None
+    low, high = int(np.floor(min(finite))), int(np.ceil(max(finite)))
+    positions = _positions(feature)
+    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
+    return low, np.array([_lookup(positions, v, missing, unknown) for v in range(low, high + 1)], dtype=float)
+
+
+def _decode_codes(feature: Category, column: pa.Array, low: int, table: np.ndarray) -> np.ndarray:
+    """Whole numbers by a table instead of a dictionary; the same positions."""
+    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
+    empty = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    values = (column if empty is None else pc.fill_null(column, 0)).to_numpy(zero_copy_only=False)
+    found = fast.look_up(table, values, low)
+    if found is None:
+        place = values.astype(np.int64) - low
+        inside = (place >= 0) & (place < len(table))
+        found = np.where(inside, table[np.where(inside, place, 0)], unknown)
+    return found if empty is None else np.where(empty, missing, found)
+
+
+def _positions(feature: Category) -> dict[Any, int]:
+    positions: dict[Any, int] = {value: i for i, value in enumerate(feature.values)}
+    for i, value in enumerate(feature.values):
+        positions.setdefault(str(value), i)
+    return positions
+
+
+def _lookup(positions: Mapping[Any, int], cell: Any, missing: int, unknown: int) -> int:
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+        return missing
+    found = positions.get(cell)
+    if found is None:
+        # Numbers arrive as 1, 1.0, True or as their text, depending on where the table lives; they mean the same value.
+        try:
+            number = float(cell)
+        except (TypeError, ValueError):
+            return unknown
+        found = positions.get(number)
+        if found is None and np.isfinite(number) and number == int(number):
+            found = positions.get(str(int(number)))
+    return unknown if found is None else found

@@ -1,0 +1,93 @@
+"""From decoded rows to exact totals: what every engine does with rows, wherever they come from.
+
+A map makes contributions of a batch of rows, pairs or blocks; the bound rounds and clips them, as integers, and adds them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..public.rows import Rows
+from ..public.schema import Schema
+from ..query import Sum
+from ..query.functions import BlockFunction
+from .decode import decode
+from .progress import track
+from .sandbox import Isolated, Outcomes
+
+BATCH_ROWS = 1 << 16
+BATCH_VALUES = 1 << 22
+"""Rows and contributed values held at once; together they bound memory whatever the size of the table."""
+FEWEST_ROWS = 1 << 10
+"""Rows of a batch however wide contributions are: a map that is called for every few rows would be slow."""
+
+Contributions = Iterator[tuple[Any, np.ndarray | None]]
+"""What a map gave, with the parts of its rows."""
+
+
+def batch_size(rows: int, width: int) -> int:
+    """How many of at most so many rows to hold at once, where each contributes `width` values."""
+    return min(rows, max(FEWEST_ROWS, BATCH_VALUES // width))
+
+
+def decoded(schema: Schema, cells: Mapping[str, pa.Array], parts: np.ndarray | None = None) -> Rows:
+    """A batch as a map sees it: every cell in its declared domain."""
+    return Rows(schema, {name: decode(schema[name], column) for name, column in cells.items()}, parts)
+
+
+def total(part: Sum, contributions: Contributions) -> list[int]:
+    """The exact total of all contributions, each clipped into its set."""
+    whole = [0] * part.size
+    for values, parts in contributions:
+        whole = [a + b for a, b in zip(whole, part.bound.totals(values, parts))]
+    return whole
+
+
+def over_records(part: Sum, batches: Iterable[Rows]) -> Contributions:
+    """One contribution per record."""
+    return ((part.map(rows), rows.parts) for rows in batches if len(rows))
+
+
+def over_pairs(
+    part: Sum, repeats: int, whole: Rows, draw: Callable[[], tuple[np.ndarray, np.ndarray]], size: int
+) -> Contributions:
+    """One contribution per pair or couple of rows, for every one of `repeats` draws; `size` of them at a time."""
+    count = repeats * -(-len(whole) // size)
+    for own, other in track(_pieces(repeats if len(whole) else 0, draw, size), count, "reading pairs"):
+        rows = whole.take(own)
+        # Every repeat may use its part of the set, as every row of a person may.
+        share = rows.parts if repeats == 1 else repeats * (1 if rows.parts is None else rows.parts)
+        yield part.map(rows, whole.take(other)), None if share is None else np.broadcast_to(np.asarray(share), len(rows))
+
+
+def _pieces(
+    repeats: int, draw: Callable[[], tuple[np.ndarray, np.ndarray]], size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for _ in range(repeats):
+        own, other = draw()
+        for start in range(0, len(own), size):
+            yield own[start : start + size], other[start : start + size]
+
+
+def over_blocks(part: Sum, blocks: Iterable[Rows], count: int, note: Callable[[Outcomes], None]) -> Contributions:
+    """One contribution per block. A user's function runs in processes of its own, and what became of it there is noted."""
+    if isinstance(part.map, BlockFunction):
+        answers = run_on_blocks(part.map, blocks, count, note)
+    else:
+        answers = (part.map(rows) for rows in track(blocks, count, "reading blocks"))
+    for _, answer in zip(range(count), answers, strict=True):
+        yield np.asarray(answer, dtype=float)[None, :], None
+
+
+def run_on_blocks(
+    function: BlockFunction, blocks: Iterable[Rows], count: int, note: Callable[[Outcomes], None]
+) -> Iterator[np.ndarray]:
+    """One answer per block, in order; where a block has none, the default."""
+    work, default = Isolated.of(function), np.array(function.default)
+    for answer in work.over((rows.frame() for rows in blocks), count):
+        yield np.where(np.isnan(answer), default, answer)
+    note(work.outcomes)

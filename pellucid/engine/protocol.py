@@ -1,0 +1,44 @@
+"""What an engine is: whatever can add up contributions of records exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from ..public.rows import Rows
+from ..query import Joint, Sum
+from .sandbox import Outcomes
+
+
+class Engine(Protocol):
+    """A table opened under a schema, a neighbour relation and a unit.
+
+    Totals are Python integers: they do not depend on the order of rows, the size of batches or where the table lives, so every
+    engine gives the same ones.
+
+    Rows have a fixed order. Which rows of a person stay, who is paired with whom and which block is whose follow from
+    `mechanisms.secret_labels`, one label for each row or unit in that order, and never from what a row holds. `units` and
+    `kernel` do this for rows of this process; an engine that has them elsewhere calls the same functions there.
+
+    An engine is one when it passes `tests/engine/conformance.py`.
+    """
+
+    outcomes: Outcomes | None
+    """What became of the blocks of the last function that was asked of blocks; for the owner of the process alone."""
+
+    @property
+    def units(self) -> int:
+        """Number of records, or of people where a unit column is declared. Public under replace, secret under add-remove."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table, kept or not; secret under add-remove."""
+
+    def totals(self, query: Sum | Joint) -> list[int]:
+        """The exact integer totals of a query, the sums of a joint one after another. Errors say nothing about data."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
+        """All records, decoded, in the fixed order. For the kernel alone: nothing of them may be shown, errors included."""
+
+    def check_unchanged(self) -> None:
+        """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then."""

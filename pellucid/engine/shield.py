@@ -1,0 +1,40 @@
+"""What touches exact totals runs in here: whatever goes wrong inside says nothing about why, because the reason may be data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from ..errors import ReleaseFailed
+
+T = TypeVar("T")
+
+STOPPED = (
+    "the release stopped while rows were read; the charge stays spent and nothing was released. "
+    "The reason is not shown because it may depend on the data; check that the file is complete."
+)
+CHANGED = "the data file was changed or removed while the session was open; open a new session on it."
+
+
+def shielded(work: Callable[[], T]) -> T:
+    """Do what touches exact totals. Whatever goes wrong inside says nothing about why: the reason may be data."""
+    interrupted, message = False, STOPPED
+    try:
+        # NumPy warns about cells it met, and a warning would be seen.
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return work()
+    except KeyboardInterrupt:
+        interrupted = True
+    except ReleaseFailed as failure:
+        # User code could raise one too, with a row in its message: only words known to be ours pass.
+        message = CHANGED if str(failure) == CHANGED else STOPPED
+    except BaseException:
+        pass
+    # Raised outside the handlers, so that not even the context or the frames of the error hold what went wrong.
+    if interrupted:
+        raise KeyboardInterrupt
+    raise ReleaseFailed(message)

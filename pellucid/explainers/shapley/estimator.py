@@ -1,0 +1,222 @@
+"""Which estimator to use for a model: decided by public facts alone, and said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ...errors import PlanError
+from ...public.grids import every_value
+from ...public.model import Model
+from ...public.records import asked_record
+from ...public.rows import Rows
+from ...public.schema import Category, Feature, Schema
+from ...sensitivity.encoding import MAX_LEVELS
+from .bound import ShapleyVectors
+from .coalitions import MOST_ENUMERATED, Enumerated, Mixtures, Permuted, RecordAsked, Regressed
+from .fitted_models import NotAdditive, fitted, never_clipped
+from .model_specific import LinearTerms, TreeWalks, used_features
+from .radii import Radii, whole_radii
+
+Method = Literal["linear", "trees", "enumeration", "permutations", "kernel"]
+
+NARROWEST = 1e-270
+"""Ranges below this get lost in floats once they are put on a grid."""
+
+CHEAP = 10
+"""Features up to which all coalitions are asked about without being told to: 1,024 model calls per record."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An estimator, and why it was taken. Called with rows, it gives one Shapley vector per record over `features`."""
+
+    method: Method
+    """Which kind it is."""
+    estimator: Callable[[Rows], np.ndarray]
+    """What computes the vectors."""
+    features: tuple[str, ...]
+    """The features with a part in the model's answers, or all where nobody can tell."""
+    unused: tuple[str, ...]
+    """The others: their values are exactly 0."""
+    exact: bool
+    """Whether the vectors are exact, or estimates."""
+    why: str
+    """How vectors are computed, in words."""
+    output: tuple[float, float]
+    """The declared range of the model."""
+    prediction: float
+    """That for the record asked about: it decides the centre of the vectors."""
+    ranges: tuple[tuple[float, float], ...] = ()
+    """The values each coordinate can take, where they are known (linear models)."""
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        return self.estimator(rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns the estimator reads: all features of the model, also those without a part."""
+        return self.features + self.unused
+
+    @property
+    def farthest_centre(self) -> float:
+        """How far from 0 the centre of a value can lie, whatever the record asked about."""
+        if self.ranges:
+            return max(hi - lo for lo, hi in self.ranges) / 2
+        return (self.output[1] - self.output[0]) / 2 / len(self.features)
+
+    def bound(
+        self,
+        count: bool = False,
+        ranked: bool = False,
+        own_sizes: bool = False,
+        few: Sequence[int] | None = None,
+        centred: bool = True,
+    ) -> ShapleyVectors:
+        """The set the vectors are clipped into: that of exact Shapley vectors, or the larger one of a kernel design.
+
+        For a linear model it is the much smaller one of its terms. With `few`, only these coordinates of the vectors. Without
+        `centred`, a somewhat larger set around 0, for sums over an unknown number of records.
+        """
+        d, kept = len(self.features), range(len(self.features)) if few is None else few
+        if self.ranges:
+            # A term is 0 where both records agree, so 0 is in its range; its width limits it whatever the record asked about.
+            ranges = [(lo, hi) if centred else (lo - hi, hi - lo) for lo, hi in (self.ranges[i] for i in kept)]
+            return _of_terms(ranges, self.output, count, ranked)
+        if not centred:
+            return ShapleyVectors(d, *self.output, sum(self.output) / 2, count, ranked, whole_radii(d))
+        whole = ShapleyVectors(d, *self.output, self.prediction, count, ranked)
+        if few is not None and len(few) < d:
+            return replace(whole, length=len(few), radii=whole.sizes.of_few(len(few)), shares=(1 / d,) * len(few))
+        if not own_sizes:
+            return whole
+        if not isinstance(self.estimator, Regressed):
+            raise PlanError("own_sizes=True is for the kernel method; the others have the sizes of exact Shapley vectors.")
+        design = self.estimator.design
+        return replace(whole, radii=design.radii(), shares=tuple(float(v) for v in design.full))
+
+
+def _of_terms(ranges: Sequence[tuple[float, float]], output: tuple[float, float], count: bool, ranked: bool) -> ShapleyVectors:
+    """Vectors whose coordinates have ranges of their own: centred at the middles of these. Claim: shapley-radii"""
+    width = output[1] - output[0]
+    half = np.array([hi - lo for lo, hi in ranges]) / 2 / width
+    top = float(np.sort(half)[-2:].sum())
+    radii = Radii(
+        linf=float(half.max()),
+        l1=float(half.sum()),
+        l2=float(np.linalg.norm(half)),
+        spread=top if len(half) > 1 else 0.0,
+        pair=top,
+    )
+    # The upper end of the range stands for a prediction half a range above the middle: shares then are centres.
+    shares = tuple(float(lo + hi) / width for lo, hi in ranges)
+    return ShapleyVectors(len(ranges), *output, output[1], count, ranked, radii, shares)
+
+
+def estimator_for(
+    model: Model,
+    schema: Schema,
+    record: Any,
+    *,
+    method: Method | None = None,
+    permutations: int | None = None,
+    samples: int | None = None,
+    seed: int = 0,
+    certified: Sequence[float] | None = None,
+) -> Chosen:
+    """The best estimator for a model and the record asked about, from public facts alone: the model, the schema, the record.
+
+    Exact where the model can be taken apart (linear models and sums of trees that certainly stay inside their declared range)
+    or has few features; otherwise public permutations. `certified` is an output range known to hold, for example
+    from `pel.sensitivity.output_range`, which then need not be found again. `permutations`, `samples` and `seed` are public.
+
+    >>> from pellucid.public.schema import Number
+    >>> model = Model(lambda d: (d["dose"] + d["age"]) / 2, output=(0, 1), features=["dose", "age"], trained_on="other data")
+    >>> chosen = estimator_for(model, Schema({"dose": Number(0, 1), "age": Number(0, 1)}), {"dose": 1, "age": 0.5})
+    >>> chosen.method, chosen.why
+    ('enumeration', 'exact: all 4 coalitions of 2 features are asked about')
+    """
+    if method is not None and method not in get_args(Method):
+        raise PlanError(f"method={method!r}: use one of {', '.join(get_args(Method))}, or leave it out.")
+    asked = asked_record(record, model, schema)
+    names = tuple(name for name, _ in asked)
+    prediction = Mixtures(model, asked, schema).prediction()
+
+    def chosen(method: Method, estimator: Any, exact: bool, why: str) -> Chosen:
+        unused = tuple(name for name in names if name not in estimator.features)
+        ranges = _term_ranges(estimator, schema) if isinstance(estimator, LinearTerms) else ()
+        return Chosen(method, estimator, estimator.features, unused, exact, why, model.output, prediction, ranges)
+
+    reason = ""
+    if method in (None, "linear", "trees"):
+        try:
+            kind, estimator, why = _additive(model, schema, asked, certified)
+            if method in (None, kind):
+                return chosen(kind, estimator, True, why)
+            reason = f"the model is not of the kind {method!r}"
+        except NotAdditive as refusal:
+            reason = str(refusal)
+        if method is not None:
+            raise PlanError(f"method={method!r} cannot be used: {reason}. Leave method= out, or use 'permutations'.")
+    return chosen(*_by_asking(model, asked, method, permutations, samples, seed, reason))
+
+
+def _term_ranges(terms: Callable[[Rows], np.ndarray], schema: Schema) -> tuple[tuple[float, float], ...]:
+    """The values each term can take: it depends on one feature alone, so that all features are tried together."""
+    columns = {name: _trial(schema[name]) for name in schema}
+    longest = max(len(column) for column in columns.values())
+    tried = terms(Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()}))  # type: ignore[attr-defined]
+    lo, hi = tried.min(axis=0), tried.max(axis=0)
+    # Terms too small for floats are left to the declared range.
+    if not (np.isfinite(lo).all() and np.isfinite(hi).all() and (hi - lo).max() > NARROWEST):
+        return ()
+    # The room is for rounding.
+    room = 1e-9 * float((hi - lo).max())
+    return tuple((float(a) - room, float(b) + room) for a, b in zip(lo, hi))
+
+
+def _trial(feature: Feature) -> np.ndarray:
+    if isinstance(feature, Category):
+        return np.arange(feature.levels, dtype=float)
+    # Whole numbers may be encoded level by level; other numbers are only moved and scaled, so that their ends suffice.
+    whole = every_value(feature, MAX_LEVELS)
+    return np.append(np.array([feature.lo, feature.hi]) if whole is None else whole, float(feature.missing))  # type: ignore[arg-type]
+
+
+def _additive(
+    model: Model, schema: Schema, asked: RecordAsked, certified: Sequence[float] | None
+) -> tuple[Method, LinearTerms | TreeWalks, str]:
+    ready = model.ready(schema)
+    made = fitted(ready)
+    if not never_clipped(ready, made, None if certified is None else (float(certified[0]), float(certified[1]))):
+        raise NotAdditive("it may answer outside its declared range, and clipped answers do not add up")
+    features = used_features(model, asked, schema)
+    if made.weights is not None:
+        return "linear", LinearTerms(model, asked, features), "exact: the terms of a linear model"
+    return "trees", TreeWalks(model, asked, features), f"exact: {len(made.trees)} trees, walked with both records at once"
+
+
+def _by_asking(
+    model: Model,
+    asked: RecordAsked,
+    method: Method | None,
+    permutations: int | None,
+    samples: int | None,
+    seed: int,
+    reason: str,
+) -> tuple[Method, Any, bool, str]:
+    d = len(asked)
+    if method == "enumeration" or (method is None and permutations is None and d <= CHEAP):
+        if d > MOST_ENUMERATED:
+            raise PlanError(f"method='enumeration' is for at most {MOST_ENUMERATED} features, the model has {d}; leave it out.")
+        return "enumeration", Enumerated(model, asked), True, f"exact: all {2**d} coalitions of {d} features are asked about"
+    if method == "kernel":
+        made = Regressed(model, asked, samples or 2 * d + 2048, seed)
+        calls = len(made.design.masks)
+        return "kernel", made, False, f"estimated: regression on {calls} public coalitions per record (seed {seed})"
+    count = permutations or (8 if d <= 64 else 4 if d <= 256 else 2)
+    words = f"estimated: {count} public permutations per record (seed {seed}), {count * (d - 1) + 1} model calls"
+    return "permutations", Permuted(model, asked, count, seed), False, words + (f"; {reason}" if reason else "")

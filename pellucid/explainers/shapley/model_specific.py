@@ -1,0 +1,61 @@
+"""Exact Shapley vectors read off fitted models: linear terms, and sums of trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...public.model import Model
+from ...public.rows import Rows
+from ...public.schema import Schema
+from .coalitions import RecordAsked, positions
+from .fitted_models import Fitted, fitted
+from .trees import vectors
+
+
+def used_features(model: Model, record: RecordAsked, schema: Schema) -> tuple[str, ...]:
+    """The features with a part in the answers; the others have Shapley values of exactly 0, whatever the records."""
+    used = fitted(model.ready(schema)).used()
+    names = tuple(name for name, _ in record)
+    return tuple(name for name, part in zip(names, used) if part) or names
+
+
+@dataclass(frozen=True)
+class ReadOff:
+    """Base of Shapley vectors read off a fitted model: of the record asked about, for the features with a part in the answers."""
+
+    model: Model
+    record: RecordAsked
+    features: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """All features of the model, in the order of the record asked about."""
+        return [name for name, _ in self.record]
+
+    def encoded(self, rows: Rows) -> tuple[Fitted, np.ndarray, np.ndarray]:
+        """The parts of the model, the encoded record asked about, and the encoded background."""
+        made = fitted(self.model.ready(rows.schema))
+        asked = np.array([[value for _, value in self.record]])
+        background = positions(rows, self.names)
+        return made, np.asarray(made.encoding(asked), dtype=float), np.asarray(made.encoding(background), dtype=float)
+
+
+class LinearTerms(ReadOff):
+    """Of a linear model: weight · (value asked about − background value), added over the encoded columns of a feature."""
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        made, asked, background = self.encoded(rows)
+        owners = np.array([self.names[column.feature] for column in made.encoding.columns], dtype=object)
+        belongs = owners[:, None] == np.array(self.features, dtype=object)
+        return (asked - background) @ (belongs * made.weights[:, None])  # type: ignore[index]
+
+
+class TreeWalks(ReadOff):
+    """Of a sum of trees: both records walked down every tree at once."""
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        made, asked, background = self.encoded(rows)
+        found = vectors(made.forest, asked[0], background, len(self.names))
+        return found[:, [self.names.index(name) for name in self.features]]

@@ -1,0 +1,102 @@
+"""The chain of entries: how each is hashed, what the next one holds, and a recount of all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+from .values import Entry, today
+
+VERSION = 1
+"""The version of what is stored and hashed. A ledger of another version is not read."""
+
+HASHED = tuple(field.name for field in fields(Entry) if field.name != "hash")
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def start_of(name: str) -> str:
+    """What the first entry follows. The random name keeps two ledgers with equal entries from having equal hashes."""
+    return sha256(f"pellucid ledger {VERSION} {name}")
+
+
+def entry_hash(entry: Entry) -> str:
+    # JSON keeps neighbouring fields apart, so that no text can be moved from one field to the next; `default` is for values
+    # whose type was tampered with, which must give another hash and not an exception. True and False are hashed as 1 and 0.
+    values = [int(value) if isinstance(value, bool) else value for value in (getattr(entry, name) for name in HASHED)]
+    return sha256(json.dumps(values, separators=(",", ":"), default=repr))
+
+
+def next_entry(start: str, head: Entry | None, **values: Any) -> Entry:
+    """The entry that follows `head`, the newest one; fields that are not given are empty."""
+    seq, previous = (1, start) if head is None else (head.seq + 1, head.hash)
+    empty = {"amount": 0, "refers_to": None, "by": "", "purpose": "", "request": "", "key": "", "released": ""}
+    entry = Entry(**{**empty, **values, "seq": seq, "day": today(), "previous": previous, "hash": ""})
+    return replace(entry, hash=entry_hash(entry))
+
+
+class Recount:
+    """Follows the chain and adds up every account again, trusting no stored total."""
+
+    def __init__(self, start: str):
+        self.head, self.entries = start, 0
+        self.standing: dict[str, tuple[int, int, bool]] = {}
+        self.waiting: dict[int | None, tuple[str, str]] = {}
+        self.paid: set[tuple[str, str]] = set()
+
+    def fault(self, entry: Entry, text: str | None) -> str | None:
+        """What is wrong with the next entry or its released text, if anything."""
+        found = self._chain_fault(entry) or self._release_fault(entry, text) or self._account_fault(entry)
+        if found is None:
+            self.head, self.entries = entry.hash, self.entries + 1
+        return found
+
+    def _chain_fault(self, entry: Entry) -> str | None:
+        if entry.seq != self.entries + 1:
+            return f"entry {self.entries + 1} is missing"
+        if entry.previous != self.head:
+            return f"entry {entry.seq} does not follow the entry before it: one was removed, moved or edited"
+        if entry_hash(entry) != entry.hash:
+            return f"entry {entry.seq} was edited: its hash does not match what is stored"
+        return None
+
+    def _release_fault(self, entry: Entry, text: str | None) -> str | None:
+        if entry.kind == "commit" and (not isinstance(text, str) or sha256(text) != entry.released):
+            return f"the released text of entry {entry.seq} was changed or removed"
+        if entry.kind != "commit" and (text is not None or entry.released):
+            return f"entry {entry.seq} holds a released text and is not a commit"
+        return None
+
+    def _account_fault(self, entry: Entry) -> str | None:
+        if not all(isinstance(number, int) for number in (entry.amount, entry.budget, entry.spent, entry.bounded)):
+            return f"entry {entry.seq} holds an amount that is not a whole number"
+        if (entry.kind == "open") == (entry.account in self.standing):
+            return f"entry {entry.seq} opens an account twice, or uses one that was never opened"
+        prepaid = entry.kind == "reserve" and (entry.account, entry.key) in self.paid and entry.key
+        if entry.amount < 0 or (not prepaid and (entry.amount > 0) != (entry.kind in ("open", "reserve", "raise"))):
+            return f"entry {entry.seq} holds an amount that its kind does not allow"
+        budget, spent, bounded = self.standing.get(entry.account, (0, 0, True))
+        match entry.kind:
+            case "open" | "raise":
+                budget += entry.amount
+            case "reserve":
+                spent += entry.amount
+                self.waiting[entry.seq] = (entry.account, entry.key)
+                self.paid.add((entry.account, entry.key))
+            case "commit":
+                if self.waiting.pop(entry.refers_to, None) != (entry.account, entry.key):
+                    return f"entry {entry.seq} commits a reservation that does not exist or was committed before"
+            case "not private":
+                bounded = False
+            case _:
+                return f"entry {entry.seq} is of an unknown kind"
+        if (entry.budget, entry.spent, entry.bounded) != (budget, spent, bounded):
+            return f"the totals of entry {entry.seq} do not add up from the entries before it"
+        if spent > budget:
+            return f"entry {entry.seq} spends more than the budget of its account"
+        self.standing[entry.account] = (budget, spent, bounded)
+        return None

@@ -1,0 +1,67 @@
+"""What a release would be worth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..mechanisms import Spend
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a release would be worth: no data was touched and nothing was charged."""
+
+    explainer: str
+    spend: Spend
+    epsilon: float
+    delta: float
+    labels: tuple[str, ...]
+    """The outputs by name."""
+    error: np.ndarray
+    """Half-widths of their 95 % error bars."""
+    gap: float
+    """The smallest difference between two outputs that is told apart with 95 % probability."""
+    stages: dict[str, float]
+    """The share of the spend that each stage gets."""
+    affordable: bool
+    """Whether the account can pay for it now."""
+    notes: tuple[str, ...]
+
+    @property
+    def largest_error(self) -> float:
+        return float(np.max(self.error))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "explainer": self.explainer,
+            "currency": self.spend.currency,
+            "amount": float(self.spend.amount),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "error": dict(zip(self.labels, (float(e) for e in self.error))),
+            "largest_error": self.largest_error,
+            "gap": self.gap,
+            "stages": self.stages,
+            "affordable": self.affordable,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        low, high = float(np.min(self.error)), self.largest_error
+        size = f"±{high:.4g}" if math.isclose(low, high) else f"±{low:.4g} to ±{high:.4g}"
+        lines = [
+            f"{self.explainer} for {self.spend.text}"
+            + (f" (ε = {self.epsilon:.4g} at δ = {self.delta:g})" if self.delta else ""),
+            f"  {len(self.labels)} outputs, each within {size} of the value without noise (95 %)",
+            f"  two outputs are told apart with 95 % when they differ by {self.gap:.4g} or more",
+        ]
+        if len(self.stages) > 1:
+            lines.append("  stages: " + ", ".join(f"{name} {share:.0%}" for name, share in self.stages.items()))
+        lines += [f"  note: {note}" for note in self.notes]
+        if not self.affordable:
+            lines.append("  the account cannot pay for it")
+        return "\n".join(lines)

@@ -1,0 +1,293 @@
+"""Streams: questions one after another, each paid for step by step, all of them kept in the ledger.
+
+Every charge of a stream carries the stream's key, and the first one of a question what was asked. What a stream knows is read back
+from there, so that a restarted process, or another one with the same stream, goes on from the same place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Protocol
+
+from ..engine import Engine, Prepared
+from ..errors import PlanError, StreamClosed
+from ..ledger import Entry, Reservation, charge_units
+from ..ledger.accounting import Amount
+from ..mechanisms import Spend, is_private
+from ..query import Sum
+from .account import OpenAccount
+from .certify import Asker, certificate_of
+from .charge import Charge
+from .door import Door, IndividualAsk, PaidAsk, Totals
+from .explainer import Explainer
+from .explanation import Explanation, from_json
+from .individual import IndividualAccounts
+from .plan import Plan
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer that was computed from data and paid for, as the ledger has it."""
+
+    number: int
+    """Of its first entry in the ledger."""
+    about: dict[str, Any]
+    """What was asked, in the words of the stream."""
+    explanation: Explanation
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What a question cost."""
+
+    number: int
+    """Of its first entry in the ledger."""
+    epsilon: float
+    rho: float | None
+
+
+class Question:
+    """One question on its way: the door it asks through, and what was charged so far."""
+
+    def __init__(self, about: dict[str, Any], private: bool):
+        self.about, self.private = about, private
+        self.paid: list[tuple[Reservation, Charge]] = []
+        self.ask: Door
+
+    @property
+    def charges(self) -> list[Charge]:
+        return [charge for _, charge in self.paid]
+
+
+class Channel:
+    """One stream's way to the ledger and to the records. Nothing in here may be shown but through noise."""
+
+    def __init__(
+        self, explainer: Explainer, plan: Plan, engine: Engine, account: OpenAccount, key: str, request: str, asker: Asker
+    ):
+        self.plan = plan
+        self._explainer, self._engine, self._account, self._asker = explainer, engine, account, asker
+        self._key, self._request = key, request
+        self._seen, self._spent, self._counted = 0, 0, 0
+        self._asked: dict[int, dict[str, Any]] = {}
+        self._noise_was_private = is_private()
+        self._accounts: IndividualAccounts | None = None
+        self._again: Callable[[dict[str, Any]], tuple[Sum, Fraction]] | None = None
+        self._whole: Reservation | None = None
+
+    def totals(self, query: Any) -> list[int]:
+        """Exact totals from the records: what a question is asked with, and shown through its door only."""
+        return self._engine.totals(query)
+
+    def prepared(self, reader: Callable[..., Any], columns: tuple[str, ...], width: int) -> Prepared:
+        """Records as the stream's questions read them: read once and held, where they fit into memory."""
+        return Prepared(self._engine, reader, columns, width)
+
+    def open_accounts(self, prepared: Prepared, again: Callable[[dict[str, Any]], tuple[Sum, Fraction]]) -> None:
+        """One account per record: the whole slice is charged here, once in the life of the stream, and nothing returned.
+
+        `again` makes the sum, and its price, of a question from what the ledger has about it.
+        """
+        public = self.plan.public
+        accounts = IndividualAccounts(prepared, public.spend.amount, public.relation, public.unit)
+        for entry, _ in self._thread():
+            if entry.kind == "reserve" and entry.amount:
+                self._whole = Reservation(entry.seq, entry.account, entry.amount, entry.hash)
+                break
+        else:
+            units = charge_units(public.spend.amount)
+            self._whole = self._account.ledger.reserve(self._account.name, units, request=self._request, **self._signed())
+        self._accounts, self._again = accounts, again
+
+    def _signed(self) -> dict[str, str]:
+        return {"key": self._key, "by": self._asker.by, "purpose": self._asker.purpose}
+
+    def _thread(self, after: int = 0) -> list[tuple[Entry, str | None]]:
+        return self._account.ledger.thread(self._account.name, self._key, after=after)
+
+    def news(self) -> list[Said]:
+        """Answers of this stream that were given since the last call, by this process or another."""
+        if is_private() != self._noise_was_private:
+            raise PlanError("the source of noise was exchanged; open the stream again, so that nothing leans on test noise.")
+        found = []
+        for entry, text in self._thread(self._seen):
+            self._seen = entry.seq
+            self._spent += entry.amount
+            if entry.kind == "reserve":
+                body = json.loads(entry.request)
+                if "asked" in body:
+                    self._asked[entry.seq] = body
+            elif entry.kind == "commit" and text is not None and entry.refers_to in self._asked:
+                told = from_json(text)
+                assert told.certificate is not None
+                # An answer from test noise carries no guarantee, so nothing that carries one may lean on it.
+                if told.certificate.private or not is_private():
+                    found.append(Said(entry.refers_to, self._asked[entry.refers_to], told))
+        return found
+
+    def affordable(self, price: Fraction) -> bool:
+        """Whether one more question can be paid for; from the ledger alone."""
+        return self._accounts is not None or charge_units(price) <= self._left()
+
+    def _left(self) -> int:
+        """What the slice and the account can still pay, in the ledger's units."""
+        slice_left = charge_units(self.plan.public.spend.amount) - self._spent
+        return max(0, min(slice_left, self._account.standing.remaining))
+
+    @property
+    def spent(self) -> Amount:
+        return self._account.amount(self._spent)
+
+    @property
+    def remaining(self) -> Amount:
+        return self._account.amount(0 if self._accounts is not None else self._left())
+
+    def question(self, about: dict[str, Any], totals: Totals) -> Question:
+        """A new question: `about` has an entry "asked" with what is asked, `totals` reads the records."""
+        made = Question(about, self._account.noise_is_private())
+
+        def pay(charge: Charge) -> None:
+            made.paid.append((self._pay(charge, about if not made.paid else {}), charge))
+
+        if self._accounts is None:
+            made.ask = PaidAsk(totals, self.plan.public, pay)
+        else:
+            made.ask = IndividualAsk(self._accounts, self.plan.public, pay)
+        return made
+
+    def _pay(self, charge: Charge, about: dict[str, Any]) -> Reservation:
+        """Put the charge on disk; with the first of a question what was asked."""
+        name = self._explainer.describe()["explainer"]
+        request = json.dumps({"explainer": name, "stream": self._key[:16], "stage": charge.stage, **about})
+        ledger = self._account.ledger
+        if self._accounts is None:
+            return ledger.reserve(self._account.name, charge_units(charge.amount), request=request, **self._signed())
+        paid = ledger.prepaid(self._account.name, request=request, **self._signed())
+        self._count_others(self._accounts, paid)
+        return paid
+
+    def _count_others(self, accounts: IndividualAccounts, own: Reservation) -> None:
+        """Charge every record for all questions on record before this one, whoever asked them and whether or not they were
+        answered: a question counts from the moment it is on disk, so two processes cannot use the same account twice."""
+        assert self._again is not None
+        earlier = []
+        for entry, _ in self._thread(self._counted):
+            body = json.loads(entry.request) if entry.kind == "reserve" and entry.seq < own.seq else {}
+            if "asked" in body:
+                asked, price = self._again(body)
+                earlier.append((entry.seq, (asked, IndividualAsk.mechanism(self.plan.public, asked, price).scale)))
+        if earlier:
+            accounts.catch_up([question for _, question in earlier])
+            self._counted = earlier[-1][0]
+
+    def keep(self, question: Question, explained: Callable[[Paid], Explanation]) -> Explanation:
+        """Certify an answer that was paid for, and store it beside what was asked."""
+        first, charges, spend = question.paid[0][0], question.charges, self.plan.public.spend
+        cost = Spend(spend.currency, sum((charge.amount for charge in charges), Fraction(0)))
+        epsilon, _, rho = self._account.guarantee(cost)
+        told = explained(Paid(first.seq, epsilon, rho))
+        private = self._account.noise_is_private() and question.private
+        certified = self._certified(told, spend if self._whole else cost, charges, private, (self._whole or first).hash)
+        self._account.ledger.commit(first, certified.to_json())
+        self._counted = first.seq
+        return certified
+
+    def free(self, found: Explanation) -> Explanation:
+        """Certify an answer for which no data was read."""
+        return self._certified(found, Spend(self.plan.public.spend.currency, Fraction(0)), [], is_private(), "")
+
+    def _certified(self, found: Explanation, cost: Spend, charges: list[Charge], private: bool, entry: str) -> Explanation:
+        certificate = certificate_of(
+            self._explainer, self.plan, self._account, self._asker,
+            spend=cost, charges=_merged(charges), private=private, entry=entry,
+        )  # fmt: skip
+        return found.certified(certificate)
+
+    def without_noise(self, totals: Totals, query: Sum, why: str) -> list[int]:
+        """Exact totals, for evaluation on data that may be shown. The account is marked as not private first."""
+        self._account.ledger.not_private(self._account.name, why)
+        return totals(query)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a channel stands next to records and is not saved; open the stream again")
+
+
+def _merged(charges: list[Charge]) -> list[Charge]:
+    """Equal steps one after another as one line: a certificate with hundreds of them says no more."""
+
+    def kind(charge: Charge) -> Any:
+        return charge.amount, charge.mechanism, charge.sensitivity, charge.noise, charge.bound, charge.claims
+
+    merged = []
+    for _, group in itertools.groupby(charges, key=kind):
+        own = list(group)
+        stage = own[0].stage if len(own) == 1 else f"{own[0].stage} to {own[-1].stage.split()[-1]}"
+        merged.append(replace(own[0], stage=stage, amount=sum((c.amount for c in own), Fraction(0))))
+    return merged
+
+
+class Asking(Protocol):
+    """What a stream needs of its channel to keep house."""
+
+    @property
+    def spent(self) -> Amount: ...
+
+    @property
+    def remaining(self) -> Amount: ...
+
+
+class Stream:
+    """Base of all streams: a slice of a budget for questions one after another. `Session.open` makes it, for a with-statement.
+
+    Nothing is reserved when it is opened (with one account per record: all of it is) and every step is charged just before it is
+    taken, so what was not used is still there when it is closed. Opened again with the same settings, it goes on where it was.
+    """
+
+    def __init__(self, channel: Asking):
+        self._account = channel
+        self._lock, self._open = threading.RLock(), True
+
+    @property
+    def answered(self) -> int:
+        """How many questions were answered from data so far."""
+        raise NotImplementedError
+
+    def explain(self, question: Any) -> Explanation:
+        """Answer one question."""
+        raise NotImplementedError
+
+    @property
+    def spent(self) -> Amount:
+        """What the questions of this stream have cost so far."""
+        return self._account.spent
+
+    @property
+    def remaining(self) -> Amount:
+        """What is left of the slice, as far as the account can pay it."""
+        return self._account.remaining
+
+    def close(self) -> None:
+        """Answer no more questions. Nothing is lost: opened again with the same settings, the stream goes on."""
+        self._open = False
+
+    def __enter__(self) -> Any:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "open" if self._open else "closed"
+        return f"{type(self).__name__}(answered from data: {self.answered}, spent: {self.spent}, {state})"
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise StreamClosed(
+                "this stream was closed; open it again with session.open() and the same settings: it goes on from there."
+            )

@@ -1,0 +1,456 @@
+"""What every engine must do, checked against plain loops over single rows: inherit `EngineConformance` and say how to make one.
+
+    class TestMine(EngineConformance):
+        def make(self, frame, schema, relation="replace", unit=pel.Unit()):
+            return MyEngine(...)
+
+The oracle beside it decodes every cell by itself and adds up what the bound says of one row, pair or block at a time. It sees the
+secret labels that the engine drew, so it can tell which rows must stay, who must be paired with whom and which block is whose.
+"""
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from sources import Seeded
+
+import pellucid as pel
+from pellucid.mechanisms import source
+from pellucid.public.rows import Rows
+from pellucid.query import Blocks, Couples, Joint, Pairs, Records, Sum
+from pellucid.query.bounds import Ball, Box, Cells, CrossCells
+from pellucid.query.functions import BlockFunction, Limits, sent_whole
+
+sent_whole(__name__)
+
+SCHEMA = pel.Schema(
+    {
+        "age": pel.Number(0, 16, integer=True, missing=7),
+        "lab": pel.Number(0, 4, missing=float("nan")),
+        "word": pel.Number(-1, 1),
+        "sex": pel.Category(["F", "M", "X"], missing="X", unknown="M"),
+        "code": pel.Category([0, 1, 2], unknown=2),
+        "smoker": pel.Boolean(),
+    }
+)
+RELATIONS = ("replace", "add-remove")
+UNITS = (pel.Unit(), pel.Unit("id"), pel.Unit("id", max_rows=3))
+ODD = {
+    "age": [math.nan, math.inf, -math.inf, 1e300, -3.0, 2.5],
+    "lab": [math.nan, math.inf, -1e300, 4.000001, -0.0],
+    "word": [None, "", "eleven", "1e999", "-inf", " 0.25 ", "nan"],
+    "sex": [None, "", "f", "Q", "F ", "1"],
+    "code": [-1, 7, 10**12],
+}
+
+
+def people(size=90, seed=0):
+    """A table whose cells have types that every kind of storage knows; every third one is hostile."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        "age": rng.integers(0, 17, size).astype(float),
+        "lab": rng.integers(0, 65, size) / 16,
+        "word": [str(v) for v in rng.integers(-8, 9, size) / 8],
+        "sex": rng.choice(["F", "M", "X"], size).tolist(),
+        "code": rng.integers(0, 3, size),
+        "smoker": rng.random(size) < 0.5,
+        "id": [None if v < 2 else f"p{v}" for v in rng.integers(0, 25, size)],
+    }
+    for name, cells in ODD.items():
+        for i in range(0, size, 3):
+            columns[name][i] = cells[rng.integers(len(cells))]
+    text = {name: pd.array(columns[name], dtype="str") for name in ("word", "sex", "id")}
+    return pd.DataFrame({**columns, **text})
+
+
+def means(rows):
+    return np.stack([rows["age"] / 16, rows["lab"] / 4, rows["word"]], axis=1)
+
+
+def cells(rows):
+    return rows["code"].astype(int)[:, None], np.full((len(rows), 1), 0.75), (rows["age"] - 8)[:, None]
+
+
+def groups(rows):
+    return rows["sex"].astype(int), [rows["code"].astype(int), rows["smoker"].astype(int)]
+
+
+def count(rows):
+    return np.ones((len(rows), 1))
+
+
+def differences(rows, others):
+    return np.stack([(rows["age"] - others["age"]) / 16, rows["smoker"] * others["word"]], axis=1)
+
+
+def block_means(rows):
+    return [rows["age"].mean() / 16, float(len(rows))] if len(rows) else [0.5, 0.0]
+
+
+ALL = tuple(SCHEMA)
+OF_RECORDS = (
+    Sum(means, Box(3, -1, 1, count=True), columns=("age", "lab", "word")),
+    Sum(means, Ball(3, 1.0), columns=ALL),
+    Sum(cells, Cells(3, value=5.0), columns=("age", "code")),
+    Sum(groups, CrossCells(3, (3, 2)), columns=("sex", "code", "smoker")),
+    Sum(count, Box(1, 0, 1)),
+)
+
+
+def over(kind):
+    """A sum over pairs, couples or blocks."""
+    if isinstance(kind, Blocks):
+        return Sum(block_means, Box(2, 0, 20), over=kind, columns=("age",))
+    return Sum(differences, Box(2, -1, 1), over=kind, columns=("age", "smoker", "word"))
+
+
+class Labels(Seeded):
+    """Secret labels that are written down."""
+
+    def __init__(self, seed=0):
+        super().__init__(seed)
+        self.drawn = []
+
+    def bits(self, count):
+        drawn = super().bits(count)
+        self.drawn.append(np.frombuffer(drawn, dtype=np.uint64).tolist())
+        return drawn
+
+
+@contextmanager
+def written_labels(seed=0):
+    before, source.current = source.current, Labels(seed)
+    try:
+        yield source.current.drawn
+    finally:
+        source.current = before
+
+
+class Oracle:
+    """The totals of a table by plain loops, given the labels that an engine drew for it, first those of its opening."""
+
+    def __init__(self, frame, schema, relation, unit, labels):
+        self.schema, self.relation, self.labels = schema, relation, list(labels)
+        self.rows = [{name: self.inside(schema[name], row[name]) for name in schema} for row in _rows(frame)]
+        self.person = None
+        self.parts = [None] * len(self.rows)
+        if unit.column:
+            ids = [None if pd.isna(row[unit.column]) else row[unit.column] for row in _rows(frame)]
+            known = list(dict.fromkeys(i for i in ids if i is not None))
+            self.person = [None if i is None else known.index(i) for i in ids]
+            self.parts = self.kept(unit.max_rows, self.next_labels(len(ids)))
+        self.units = len(self.rows) if self.person is None else len(set(self.person) - {None})
+
+    def next_labels(self, wanted):
+        assert self.labels, "labels were not drawn from the source of randomness"
+        labels = self.labels.pop(0)
+        assert len(labels) == wanted, "one label is drawn for each row or unit"
+        return labels
+
+    @staticmethod
+    def inside(feature, cell):
+        """A cell in its declared domain."""
+        if isinstance(feature, pel.Number):
+            try:
+                number = float(cell)
+            except (TypeError, ValueError):
+                number = math.nan
+            if math.isnan(number):
+                return feature.missing
+            number = min(max(number, feature.lo), feature.hi)
+            return float(round(number)) if feature.integer else number
+        if pd.isna(cell):
+            return float(feature.values.index(feature.missing))
+        known = cell in feature.values
+        return float(feature.values.index(cell if known else feature.unknown))
+
+    def kept(self, most, labels):
+        """How many rows the owner of each row keeps; 0 for a row that goes."""
+        parts = [0] * len(self.rows)
+        for person in set(self.person) - {None}:
+            own = sorted((i for i, p in enumerate(self.person) if p == person), key=lambda i: labels[i])[:most]
+            for i in own:
+                parts[i] = len(own)
+        return parts
+
+    def of(self, *index):
+        """These rows as a map sees them."""
+        return Rows(self.schema, {name: np.array([self.rows[i][name] for i in index], dtype=float) for name in self.schema})
+
+    def totals(self, query):
+        total = []
+        for part in query.sums if isinstance(query, Joint) else [query]:
+            own = [0] * part.size
+            for contribution, share in self.contributions(part):
+                parts = None if share is None else np.array([share])
+                own = [a + b for a, b in zip(own, part.bound.totals(contribution, parts))]
+            total += own
+        return total
+
+    def contributions(self, part):
+        if isinstance(part.over, Records):
+            return [(part.map(self.of(i)), self.parts[i]) for i in range(len(self.rows))]
+        if isinstance(part.over, Blocks):
+            return [(self.answer(part.map, self.of(*block)), None) for block in self.blocks(part.over.count)]
+        found = []
+        for _ in range(part.over.repeats if self.rows else 0):
+            for i, j in self.pairs() if isinstance(part.over, Pairs) else self.couples():
+                # Every repeat, and every row of a person, may use its part of the set.
+                share = (self.parts[i] or 1) * part.over.repeats
+                alone = self.person is None and part.over.repeats == 1
+                found.append((part.map(self.of(i), self.of(j)), None if alone else share))
+        return found
+
+    def answer(self, map, rows):
+        if not isinstance(map, BlockFunction):
+            return np.array([map(rows)], dtype=float)
+        try:
+            return np.array([map.adapt(map.function(rows.frame()))], dtype=float)
+        except ArithmeticError:
+            return np.array([map.default], dtype=float)
+
+    def pairs(self):
+        """(row, row of the next unit in the cyclic order of labels)."""
+        own = {i: [i] for i in range(len(self.rows))}
+        if self.person is not None:
+            own = {p: [i for i, q in enumerate(self.person) if q == p and self.parts[i]] for p in range(self.units)}
+        labels = self.next_labels(len(own))
+        order = sorted(own, key=lambda unit: labels[unit])
+        for unit, donor in zip(order, order[1:] + order[:1]):
+            for k, i in enumerate(own[unit]):
+                yield i, own[donor][k % len(own[donor])]
+
+    def couples(self):
+        labels = self.next_labels(len(self.rows))
+        order, half = sorted(range(len(self.rows)), key=lambda i: labels[i]), len(self.rows) // 2
+        return zip(order[:half], order[half : 2 * half])
+
+    def blocks(self, count):
+        labels = self.next_labels(self.units)
+        if self.relation == "replace":
+            order = sorted(range(self.units), key=lambda unit: labels[unit])
+            block = {unit: rank * count // self.units for rank, unit in enumerate(order)}
+        else:
+            block = {unit: labels[unit] % count for unit in range(self.units)}
+        owner = range(len(self.rows)) if self.person is None else self.person
+        kept = [i for i in range(len(self.rows)) if self.parts[i] != 0]
+        return [[i for i in kept if block[owner[i]] == b] for b in range(count)]
+
+
+def _rows(frame):
+    return [dict(zip(frame, row)) for row in frame.itertuples(index=False, name=None)]
+
+
+def mean_or_nothing(rows):
+    """Fails on some blocks, for reasons in the data."""
+    return [rows["age"].mean() / 16, 1 / (len(rows) % 4)]
+
+
+calls = []
+
+
+def counted(rows):
+    """How often it was called in this process."""
+    calls.append(len(rows))
+    return [len(calls)]
+
+
+def as_it_is(answer):
+    return answer
+
+
+FEW = Limits(workers=1)
+
+
+class EngineConformance(ABC):
+    """The tests that every engine passes."""
+
+    @pytest.fixture(autouse=True)
+    def folder_for_files(self, tmp_path):
+        self.folder = tmp_path
+
+    @abstractmethod
+    def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+        """An engine on this table."""
+
+    @abstractmethod
+    def change(self, frame):
+        """Change the table under the engine that was made of it last: all ages are 16 now."""
+
+    def made(self, frame, relation="replace", unit=UNITS[0], seed=0):
+        """An engine, and an oracle that knows the labels of its opening and of every question after it."""
+        with written_labels(seed) as drawn:
+            engine = self.make(frame, SCHEMA, relation, unit)
+        return engine, lambda more: Oracle(frame, SCHEMA, relation, unit, [*drawn, *more])
+
+    def compare(self, frame, query, relation="replace", unit=UNITS[0]):
+        for seed in range(3):
+            engine, oracle = self.made(frame, relation, unit, seed)
+            with written_labels(seed + 10) as drawn:
+                found = engine.totals(query)
+            asked = oracle(drawn)
+            assert found == asked.totals(query) and all(type(v) is int for v in found)
+            assert not asked.labels, "more labels were drawn than are needed"
+
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_records(self, relation, unit):
+        for query in (*OF_RECORDS, Joint(OF_RECORDS)):
+            self.compare(people(), query, relation, unit)
+
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    @pytest.mark.parametrize("relation", RELATIONS)
+    @pytest.mark.parametrize("kind", [Pairs(), Pairs(3), Blocks(1), Blocks(7), Blocks(200)], ids=repr)
+    def test_pairs_and_blocks(self, kind, relation, unit):
+        self.compare(people(), over(kind), relation, unit)
+
+    @pytest.mark.parametrize("kind", [Couples(), Couples(3)], ids=repr)
+    def test_couples(self, kind):
+        for size in (90, 91):
+            self.compare(people(size), over(kind))
+
+    def test_a_joint_query_over_everything(self):
+        self.compare(people(), Joint([over(Blocks(5)), OF_RECORDS[0], over(Pairs(2)), over(Couples())]))
+
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_couples_need_a_public_number_of_records(self, relation):
+        unit = UNITS[1] if relation == "replace" else UNITS[0]
+        engine, _ = self.made(people(), relation, unit)
+        with pytest.raises(pel.ReleaseFailed):
+            engine.totals(over(Couples()))
+
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    @pytest.mark.parametrize("size", [0, 1, 2])
+    def test_hardly_anybody(self, size, unit):
+        for query in (*OF_RECORDS, over(Pairs(2)), over(Blocks(3))):
+            self.compare(people(3).iloc[:size], query, "add-remove", unit)
+            if size:
+                self.compare(people(3).iloc[:size], query, "replace", unit)
+
+    def test_nobody_has_an_id(self):
+        frame = people(6).assign(id=pd.array([None] * 6, dtype="str"))
+        for query in (*OF_RECORDS, over(Pairs(2)), over(Blocks(3))):
+            self.compare(frame, query, "add-remove", UNITS[2])
+
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    def test_how_many_there_are(self, unit):
+        for size in (0, 1, 90):
+            frame = people(90).iloc[:size]
+            engine, oracle = self.made(frame, "add-remove", unit)
+            assert engine.rows == size and engine.units == oracle([]).units
+
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    def test_batches_are_all_records_in_order(self, unit):
+        """Hostile cells take their declared values, each by itself."""
+        frame = people(200, seed=5)
+        engine, oracle = self.made(frame, unit=unit)
+        wanted = oracle([])
+        for columns in (ALL, ("sex", "age")):
+            for _ in range(2):
+                batches = list(engine.batches(columns))
+                assert all(set(columns) <= set(batch.columns) for batch in batches)
+                for name in columns:
+                    read = np.concatenate([batch[name] for batch in batches])
+                    np.testing.assert_array_equal(read, [row[name] for row in wanted.rows])
+                    assert read.dtype == np.float64
+                parts = [None] * len(frame) if unit.column is None else np.concatenate([b.parts for b in batches]).tolist()
+                assert parts == wanted.parts and all(batch.schema is SCHEMA for batch in batches)
+
+    def test_the_order_of_rows_does_not_matter(self):
+        frame = people()
+        for unit in (pel.Unit(), pel.Unit("id", max_rows=100)):
+            totals = []
+            for seed in range(3):
+                shuffled = frame.sample(frac=1, random_state=seed) if seed else frame
+                totals.append(self.made(shuffled, unit=unit)[0].totals(Joint(OF_RECORDS)))
+            assert totals[0] == totals[1] == totals[2]
+
+    def test_labels_do_not_depend_on_content(self):
+        """Two tables of other people, row by row: the same labels give the same partners and the same blocks."""
+        seen = {}
+        for who in ("one", "other"):
+            frame = people().assign(age=np.arange(90) % 17 if who == "one" else 16.0, lab=np.arange(90) / 32)
+            engine, found = self.made(frame)[0], seen.setdefault(who, [])
+
+            def look(rows, others, found=found):
+                found.append((rows["lab"], others["lab"]))
+                return np.zeros((len(rows), 1))
+
+            def look_at_block(rows, found=found):
+                found.append((np.sort(rows["lab"]),))
+                return [0.0]
+
+            with written_labels():
+                engine.totals(Sum(look, Box(1, 0, 1), over=Pairs(), columns=("age", "lab")))
+                engine.totals(Sum(look_at_block, Box(1, 0, 1), over=Blocks(6), columns=("age", "lab")))
+        assert len(seen["one"]) == len(seen["other"])
+        for one, other in zip(seen["one"], seen["other"]):
+            assert all(np.array_equal(a, b) for a, b in zip(one, other))
+
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_a_function_of_blocks(self, relation):
+        """It may fail on some of its blocks; the owner alone is told."""
+        function = BlockFunction(mean_or_nothing, as_it_is, (0.25, 0.75), FEW)
+        query = Sum(function, Box(2, 0, 1), over=Blocks(8), columns=ALL)
+        engine, oracle = self.made(people(), relation, UNITS[2])
+        with written_labels() as drawn:
+            found = engine.totals(query)
+        assert found == oracle(drawn).totals(query)
+        assert engine.outcomes.blocks == 8 == engine.outcomes.answered + engine.outcomes.failed
+
+    def test_a_function_of_blocks_runs_in_processes_of_its_own(self):
+        calls.clear()
+        engine, _ = self.made(people())
+        found = engine.totals(Sum(BlockFunction(counted, as_it_is, (0.0,), FEW), Box(1, 0, 2), over=Blocks(3), columns=ALL))
+        assert calls == [], "user code ran where the records are"
+        assert found == [0], "a block saw what another has left: the middle of the range is one call"
+
+    @pytest.mark.parametrize("error", [ValueError, pel.ReleaseFailed, AssertionError, BaseException])
+    @pytest.mark.parametrize("kind", [Records(), Pairs(), Blocks(3)], ids=repr)
+    def test_errors_say_nothing_about_data(self, kind, error):
+        def tells(rows, *others):
+            raise error(f"the secret is {rows['age'].tolist()}")
+
+        engine, _ = self.made(people())
+        with pytest.raises(pel.ReleaseFailed, match="stays spent") as caught:
+            engine.totals(Sum(tells, Box(1, 0, 1), over=kind, columns=("age",)))
+        assert "secret" not in str(caught.value) and caught.value.__cause__ is None and caught.value.__context__ is None
+
+    def test_an_interrupt_stays_one_and_warnings_are_not_shown(self):
+        def interrupted(rows):
+            raise KeyboardInterrupt("the secret")
+
+        def warned(rows):
+            warnings.warn(f"the secret is {rows['age'].tolist()}", stacklevel=1)
+            return (rows["age"] / np.zeros(len(rows)))[:, None]
+
+        engine, _ = self.made(people())
+        with pytest.raises(KeyboardInterrupt) as caught:
+            engine.totals(Sum(interrupted, Box(1, 0, 1), columns=("age",)))
+        assert caught.value.args == ()
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("always")
+            engine.totals(Sum(warned, Box(1, 0, 1), columns=("age",)))
+        assert not shown
+
+    def test_a_table_that_changes_is_not_the_one_that_was_opened(self):
+        """The engine has its own, or refuses; whose row is whose was settled when it was opened."""
+        frame = people()
+        engine, _ = self.made(frame, unit=UNITS[1])
+        engine.check_unchanged()
+        before = engine.totals(OF_RECORDS[0])
+        assert engine.totals(OF_RECORDS[0]) == before
+        self.change(frame)
+        try:
+            after = engine.totals(OF_RECORDS[0])
+        except pel.ReleaseFailed as refusal:
+            assert "changed" in str(refusal)
+            with pytest.raises(pel.ReleaseFailed, match="changed"):
+                engine.check_unchanged()
+        else:
+            assert after == before
+            engine.check_unchanged()

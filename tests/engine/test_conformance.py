@@ -1,0 +1,188 @@
+"""The engines of the package pass the suite, and engines that are broken on purpose do not."""
+
+import numpy as np
+import pytest
+from conformance import UNITS, EngineConformance
+
+from pellucid.engine import LocalEngine, kernel
+from pellucid.engine import units as engine_units
+from pellucid.mechanisms import secret_labels
+from pellucid.query import Blocks, Pairs, parts_of
+
+
+class TestInMemory(EngineConformance):
+    options = {}
+
+    def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+        # An array that others can write to is not copied on its way into the engine.
+        self.ages = frame["age"].to_numpy().copy()
+        return LocalEngine({**frame, "age": self.ages}, schema, relation, unit, **self.options)
+
+    def change(self, frame):
+        self.ages[:] = 16.0
+
+
+class TestInSmallBatches(TestInMemory):
+    options = {"batch_rows": 7}
+
+
+class TestOnAFile(EngineConformance):
+    def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+        frame.to_parquet(self.folder / "people.parquet", row_group_size=16)
+        return LocalEngine(self.folder / "people.parquet", schema, relation, unit, batch_rows=50)
+
+    def change(self, frame):
+        frame.assign(age=16.0).to_parquet(self.folder / "people.parquet")
+
+
+class TestOnAFolder(EngineConformance):
+    def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+        for name, start, stop in (("a", 0, 20), ("b", 20, 21), ("c/d", 21, len(frame))):
+            path = self.folder / f"{name}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            frame.iloc[start:stop].to_parquet(path)
+        return LocalEngine(self.folder, schema, relation, unit)
+
+    def change(self, frame):
+        frame.iloc[20:21].assign(age=16.0).to_parquet(self.folder / "b.parquet")
+
+
+class DropsTheLast(LocalEngine):
+    def _read(self, columns, size):
+        batches = list(super()._read(columns, size))
+        batches[-1] = batches[-1].take(np.arange(len(batches[-1]) - 1))
+        yield from batches
+
+
+class CountsOneTwice(LocalEngine):
+    def _read(self, columns, size):
+        for i, batch in enumerate(super()._read(columns, size)):
+            yield batch.take(np.r_[0, np.arange(len(batch))]) if i == 0 else batch
+
+
+class LabelsFromContent(LocalEngine):
+    """Orders by age. Labels are drawn as they should be, and thrown away."""
+
+    def totals(self, query):
+        ages = np.concatenate([rows["age"] for rows in self.batches(("age",))]).astype(np.uint64)
+
+        def by_age(count):
+            secret_labels(count)
+            return ages[:count]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine_units, "secret_labels", by_age)
+            return super().totals(query)
+
+
+class KeepsTheFirst(LocalEngine):
+    """Which rows of a person stay does not depend on labels."""
+
+    def __init__(self, *arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine_units, "secret_labels", lambda count: (secret_labels(count), np.arange(count))[1])
+            super().__init__(*arguments)
+
+
+class BalancedForEverybody(LocalEngine):
+    """Blocks of equal size need a public number of records."""
+
+    def _contributions(self, part):
+        self.relation, before = "replace", self.relation
+        try:
+            return super()._contributions(part)
+        finally:
+            self.relation = before
+
+
+class ForgetsParts(LocalEngine):
+    """Every row of a person counts as a whole person."""
+
+    def _read(self, columns, size):
+        for rows in super()._read(columns, size):
+            rows.parts = np.minimum(rows.parts, 1)
+            yield rows
+
+
+class Talks(LocalEngine):
+    """Lets errors of maps through."""
+
+    def totals(self, query):
+        return [v for part in parts_of(query) for v in kernel.total(part, self._contributions(part))]
+
+
+class RunsFunctionsHere(LocalEngine):
+    def totals(self, query):
+        def here(function, blocks, count, note):
+            return (function.adapt(function.function(rows.frame())) for rows in blocks)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernel, "run_on_blocks", here)
+            return super().totals(query)
+
+
+class ReadsWhatIsThere(LocalEngine):
+    """Opens the file again for every question."""
+
+    def totals(self, query):
+        again = LocalEngine(self.table.paths[0], self.schema, self.relation, self.unit)
+        again.people = self.people
+        return again.totals(query)
+
+    def check_unchanged(self):
+        pass
+
+
+SABOTAGED = [
+    (DropsTheLast, lambda suite: suite.test_records("replace", UNITS[0])),
+    (DropsTheLast, lambda suite: suite.test_batches_are_all_records_in_order(UNITS[0])),
+    (CountsOneTwice, lambda suite: suite.test_records("add-remove", UNITS[0])),
+    (CountsOneTwice, lambda suite: suite.test_batches_are_all_records_in_order(UNITS[0])),
+    (LabelsFromContent, lambda suite: suite.test_pairs_and_blocks(Pairs(), "replace", UNITS[0])),
+    (LabelsFromContent, lambda suite: suite.test_pairs_and_blocks(Blocks(7), "add-remove", UNITS[0])),
+    (LabelsFromContent, lambda suite: suite.test_labels_do_not_depend_on_content()),
+    (KeepsTheFirst, lambda suite: suite.test_records("replace", UNITS[1])),
+    (BalancedForEverybody, lambda suite: suite.test_pairs_and_blocks(Blocks(7), "add-remove", UNITS[0])),
+    (ForgetsParts, lambda suite: suite.test_records("replace", UNITS[2])),
+    (RunsFunctionsHere, lambda suite: suite.test_a_function_of_blocks_runs_in_processes_of_its_own()),
+]
+
+
+class Suite(TestInMemory):
+    """The suite for an engine that is broken."""
+
+    __test__ = False
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+        return self.kind(frame, schema, relation, unit)
+
+
+@pytest.mark.parametrize(("kind", "check"), SABOTAGED, ids=lambda v: getattr(v, "__name__", ""))
+def test_a_broken_engine_is_noticed(kind, check):
+    check(Suite(LocalEngine))
+    with pytest.raises(AssertionError):
+        check(Suite(kind))
+
+
+def test_an_engine_that_talks_is_noticed():
+    """The error itself comes out, which pytest does not take for the one that is expected."""
+    for error in (ValueError, AssertionError):
+        with pytest.raises(error, match="the secret"):
+            Suite(Talks).test_errors_say_nothing_about_data(Pairs(), error)
+
+
+def test_an_engine_that_overlooks_a_change_is_noticed(tmp_path):
+    class OnAFile(TestOnAFile):
+        __test__ = False
+
+        def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+            engine = super().make(frame, schema, relation, unit)
+            return ReadsWhatIsThere(engine.table.paths[0], schema, relation, unit)
+
+    suite = OnAFile()
+    suite.folder = tmp_path
+    with pytest.raises(AssertionError):
+        suite.test_a_table_that_changes_is_not_the_one_that_was_opened()

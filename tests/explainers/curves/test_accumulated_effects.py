@@ -1,0 +1,133 @@
+"""Accumulated effects, with the noise switched off, equal a brute-force average over tie orders; wrong requests cost nothing."""
+
+import numpy as np
+import pytest
+from people import make_people, risk
+
+import pellucid as pel
+
+BUDGET = pel.Budget(epsilon=100.0)
+
+
+def release(data, schema, explainer, relation="replace", budget=BUDGET, **options):
+    return pel.Session(data, schema, budget=budget, neighbors=relation, **options).release(explainer, share=1)
+
+
+def brute_force_ale(values, predict, grid, intervals):
+    """Accumulated effects averaged over random tie orders: sort, cut into blocks of equal size, average each block's steps."""
+    n, curves = len(values), []
+    for seed in range(400):
+        order = np.lexsort((np.random.default_rng(seed).random(n), values))
+        borders = np.array([min(n - 1, int(k * n / intervals)) for k in range(intervals + 1)])
+        edges = values[order][borders]
+        at, y = [edges[0]], [0.0]
+        for k in range(intervals):
+            if edges[k + 1] > edges[k]:
+                block = order[borders[k] : borders[k + 1]] if k < intervals - 1 else order[borders[k] :]
+                y.append(y[-1] + np.mean(predict(block, edges[k + 1]) - predict(block, edges[k])))
+                at.append(edges[k + 1])
+        curves.append(np.interp(grid, at, y))
+    return np.mean(curves, axis=0)
+
+
+def test_accumulated_effects_equal_the_average_over_tie_orders(silent, schema, model):
+    people = make_people(1200, 5)
+    ours = release(people, schema, pel.AccumulatedEffects(model, "age", intervals=11), budget=pel.Budget(epsilon=1000.0))
+    predict = lambda rows, value: risk(people.iloc[rows].assign(age=value)).to_numpy()  # noqa: E731
+    grid = np.arange(17, 91)
+    expected = brute_force_ale(people["age"].to_numpy(), predict, grid, 11)
+    assert ours.clip == 1.0 or ours.clip >= 0.05
+    got = np.interp(grid, ours.x, ours.y)
+    assert np.abs((got - got[0]) - (expected - expected[0])).max() < 0.006
+    assert abs(np.interp(people["age"], ours.x, ours.y).mean()) < 1e-6
+
+
+def test_accumulated_effects_of_categories(silent, people, schema, model):
+    ours = release(people, schema, pel.AccumulatedEffects(model, "school"), budget=pel.Budget(epsilon=1000.0))
+    levels = list(schema["school"].values)
+    steps = []
+    for here, there in zip(levels[:-1], levels[1:]):
+        who = people[people["school"] == here]
+        steps.append((risk(who.assign(school=there)) - risk(who)).mean())
+    np.testing.assert_allclose(np.diff(ours.y), steps, atol=2e-4)
+    assert ours.x == tuple(levels) and len(ours.counts) == 3 and ours.categorical
+    np.testing.assert_allclose(ours.counts, people["school"].value_counts()[levels[:-1]], atol=1e-6)
+
+
+def test_a_linear_model_has_a_linear_effect(silent, schema):
+    """On a linear model the accumulated effect is the line itself, whatever the distribution."""
+    rng = np.random.default_rng(0)
+    people = make_people(4000).assign(bmi=rng.exponential(6, 4000) + 10)
+    model = pel.Model(lambda d: (d["bmi"] - 10) / 100, output=(0, 1), features=["bmi"], trained_on="other data")
+    ours = release(people, schema, pel.AccumulatedEffects(model, "bmi"), budget=pel.Budget(epsilon=1000.0))
+    slopes = np.diff(ours.y) / np.diff(ours.x)
+    inner = slopes[: int(0.8 * len(slopes))]
+    np.testing.assert_allclose(inner, 0.01, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("explainer", "words"),
+    [
+        (lambda m: pel.AccumulatedEffects(m, "age", intervals=0), "whole number"),
+        (lambda m: pel.AccumulatedEffects(m, "agee"), "does not use"),
+    ],
+)
+def test_wrong_requests_are_refused_before_anything_is_charged(explainer, words, people, schema, model):
+    session = pel.Session(people, schema, budget=BUDGET)
+    with pytest.raises(pel.PellucidError, match=words):
+        session.release(explainer(model), epsilon=1.0)
+    assert session.spent == 0
+
+
+def test_nobody_has_a_value(schema):
+    """All mass in the missing cell: still a release, not an error after payment."""
+    nobody = make_people(500).assign(lab=np.nan)
+    model = pel.Model(lambda d: np.nan_to_num(d["lab"]) / 5, output=(0, 1), features=["lab"], trained_on="other data")
+    for seed in range(5):
+        result = release(nobody, schema, pel.AccumulatedEffects(model, "lab"), "add-remove", budget=pel.Budget(40.0 + seed))
+        assert np.isfinite(result.y).all()
+
+
+def test_a_factorisation_changes_the_noise_not_the_curve(silent, people, schema, model):
+    for name in ("age", "school"):
+        pure, zcdp = (
+            release(people, schema, pel.AccumulatedEffects(model, name, intervals=11), budget=budget)
+            for budget in (pel.Budget(epsilon=1000.0), pel.Budget(epsilon=900.0, delta=1e-6))
+        )
+        np.testing.assert_allclose(pure.y, zcdp.y, atol=1e-4)
+
+
+def test_too_many_categories_are_refused_before_paying():
+    wide = pel.Schema({"c": pel.Category(list(range(1100)))})
+    model = pel.Model(lambda d: d["c"] / 1100, output=(0, 1), features=["c"], trained_on="other data")
+    session = pel.Session({"c": list(range(1100))}, wide, budget=pel.Budget(epsilon=1.0, delta=1e-6))
+    with pytest.raises(pel.PlanError, match="1024"):
+        session.release(pel.AccumulatedEffects(model, "c"), epsilon=0.5)
+    assert session.spent == 0
+    assert len(release({"c": list(range(1100))}, wide, pel.AccumulatedEffects(model, "c")).x) == 1100
+
+
+def test_what_is_known_in_advance_is_planned(people, schema, model):
+    session = pel.Session(people, schema, budget=BUDGET)
+    plan = session.plan(pel.AccumulatedEffects(model, ["age", "sex"]), epsilon=1.0)
+    assert [stage.name for stage in plan.stages] == ["places", "clip age", "clip sex", "steps"]
+    assert plan["places"].query is not None and plan["clip age"].query is None and plan["steps"].query is None
+    age, sex = plan.details.along
+    assert len(age.grid) == 74 and sex.intervals == 1
+    # One record is replaced: it leaves one cell of each of two histograms and enters another, for a fifth of ε = 1.
+    assert plan["places"].noise.scale == pytest.approx(4 / 0.2)
+
+
+def test_intervals_by_position_are_the_same_request_and_a_warning(model):
+    with pytest.warns(DeprecationWarning, match="intervals= by keyword"):
+        old = pel.AccumulatedEffects(model, "age", 5)
+    assert old == pel.AccumulatedEffects(model, "age", intervals=5)
+
+
+def test_tables_have_a_row_per_border(seeded, people, schema, model):
+    made = release(people, schema, pel.AccumulatedEffects(model, ["age", "school"]))
+    frame = made.to_frame()
+    assert list(frame) == ["feature", "x", "value", "lower", "upper"]
+    assert frame["x"].tolist() == [*made["age"].x, *schema["school"].values]
+    np.testing.assert_array_equal(frame["value"], np.concatenate([made["age"].y, made["school"].y]))
+    assert (frame["lower"] < frame["value"]).all() and (frame["value"] < frame["upper"]).all()
