@@ -2,13 +2,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test coverage lint types format bench clean
+.PHONY: demo test test-all coverage lint types format wheel bench clean
 
 demo: $(READY)
 	$(BIN)/pellucid demo --output demo-output
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+# All that must hold before a change lands.
+test-all:
+	.ci/run
 
 # Twice as slow as the tests alone, so by hand.
 coverage: $(READY)
@@ -25,6 +29,10 @@ types: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The wheel in a clean environment; about a minute.
+wheel: $(READY)
+	.ci/wheel
 
 bench: $(READY)
 	@echo "each benchmark is run by hand; see benchmarks/RESULTS.md for the commands"

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bars.py [--seeds 12] [--workers 1]
 
-Prints, for every reading of the paper and every training length, medians over seeds of what `pellucid.sensitivity.bars` measures,
+Prints, for every reading of the paper and every training length, medians over seeds of what `network_bars` measures,
 and in how many seeds the paper's finding holds (more dispersed *and* nearer to zero than under SGD, both by 10 %).
 """
 
@@ -15,9 +15,9 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
+from network_bars import APPENDIX, CONTROLS, MARGIN, MEASURES, NOTEBOOK, Look, Privacy, bars_study, gaussian_epsilon
 
 from pellucid.engine.progress import track
-from pellucid.sensitivity.bars import APPENDIX, CONTROLS, MARGIN, MEASURES, NOTEBOOK, Look, Privacy, bars_study, gaussian_epsilon
 
 STRONG = 167.0
 """The noise multiplier of (1, 1e-5)-DP over 2,000 steps."""

@@ -7,17 +7,20 @@ certificate is conditional on it.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 import pellucid as pel
 
 from ..errors import PlanError
 from . import report
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+NEEDS = ("matplotlib", "sklearn", "statsmodels")
 CODEBOOK = "RAND health insurance experiment, variable definitions in statsmodels"
 OURS = "declared for this demo from the meaning of the variable"
 
@@ -41,10 +44,8 @@ def schema() -> pel.Schema:
 
 def load() -> tuple[Any, Any]:
     """The table without its target, and the number of outpatient visits."""
-    try:
-        from statsmodels.datasets import randhie
-    except ImportError:
-        raise PlanError("the demo needs statsmodels and matplotlib: install them with `pip install 'pellucid[demo]'`.") from None
+    from statsmodels.datasets import randhie
+
     table = randhie.load_pandas().data
     return table.drop(columns="mdvis"), table["mdvis"]
 
@@ -60,6 +61,8 @@ def train(table: Any, visits: Any) -> pel.Model:
 
 def run(folder: Path, console: Console) -> None:
     """Everything the demo shows, written below `folder`."""
+    if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
+        raise PlanError(f"the demo needs {' and '.join(missing)}: install what it needs with `pip install 'pellucid[demo]'`.")
     folder.mkdir(parents=True, exist_ok=True)
     ledger = folder / "demo.db"
     console.print("[bold]1. A table about people, and a model about them[/]")

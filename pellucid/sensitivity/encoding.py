@@ -14,30 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    RobustScaler,
-    StandardScaler,
-)
 
 from ..errors import ModelError
 from ..public.model import ReadyModel
 from ..public.schema import Category, Feature
+from .estimators import FUNCTIONS, IMPUTERS, ONE_HOT, ORDINAL, PIPELINES, RETARGETED, SCALERS, SEARCHES, SIDE_BY_SIDE
 
 MAX_LEVELS = 1024
 """Whole numbers that are encoded level by level (one-hot) must have at most this many levels."""
 
 ROWS_PER_CALL = 20_000
 
-SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 FIX = "Declare output= yourself; predictions are clipped to it."
 
 
@@ -83,12 +70,12 @@ def take_apart(estimator: Any) -> Parts:
     steps: list[Any] = []
     targets: list[Any] = []
     while True:
-        if type(estimator) in (GridSearchCV, RandomizedSearchCV):
+        if type(estimator) in SEARCHES:
             estimator = estimator.best_estimator_
-        elif type(estimator) is TransformedTargetRegressor:
+        elif type(estimator) in RETARGETED:
             targets.insert(0, estimator.transformer_)
             estimator = estimator.regressor_
-        elif type(estimator) is Pipeline:
+        elif type(estimator) in PIPELINES:
             steps += [step for _, step in estimator.steps[:-1] if step not in (None, "passthrough")]
             estimator = estimator.steps[-1][1]
         else:
@@ -181,24 +168,24 @@ def as_single(table: Any) -> np.ndarray:
 def _through(step: Any, columns: list[Column], where: str) -> list[Column]:
     """The columns after a fitted step, given those before it."""
     kind = type(step)
-    if kind in SCALERS or (kind is FunctionTransformer and step.func is None):
+    if kind in SCALERS or (kind in FUNCTIONS and step.func is None):
         return columns
-    if kind is OneHotEncoder:
+    if kind in ONE_HOT:
         return [Column(c.feature, False) for c, width in zip(columns, step._n_features_outs) for _ in range(width)]
-    if kind is OrdinalEncoder:
+    if kind in ORDINAL:
         return [Column(c.feature, False) for c in columns]
-    if kind is SimpleImputer:
+    if kind in IMPUTERS:
         return _imputed(step, columns)
-    if kind is Pipeline:
+    if kind in PIPELINES:
         for name, inner in step.steps:
             columns = columns if inner in (None, "passthrough") else _through(inner, columns, f"{where}/{name}")
         return columns
-    if kind is ColumnTransformer:
+    if kind in SIDE_BY_SIDE:
         return _side_by_side(step, columns, where)
     raise refuse(f"the step {where!r} of type {kind.__name__}")
 
 
-def _imputed(step: SimpleImputer, columns: list[Column]) -> list[Column]:
+def _imputed(step: Any, columns: list[Column]) -> list[Column]:
     # Replacing a number other than NaN jumps inside the range, so the column is no longer monotone.
     replaces_nan = isinstance(step.missing_values, float) and math.isnan(step.missing_values)
     columns = [c if replaces_nan else Column(c.feature, False) for c in columns]
@@ -209,7 +196,7 @@ def _imputed(step: SimpleImputer, columns: list[Column]) -> list[Column]:
     return [c for c, gone in zip(columns, dropped) if not gone] + flags
 
 
-def _side_by_side(step: ColumnTransformer, columns: list[Column], where: str) -> list[Column]:
+def _side_by_side(step: Any, columns: list[Column], where: str) -> list[Column]:
     placed: dict[int, Column] = {}
     for name, inner, _ in step.transformers_:
         taken = [columns[i] for i in step._transformer_to_input_indices.get(name, [])]

@@ -49,7 +49,9 @@ class Certified(float):
     converged: bool
     at: Mapping[str, float]
 
-    def __new__(cls, upper: float, lower: float, relation: Change, norm: Norm, converged: bool, at: Mapping[str, float]):
+    def __new__(
+        cls, upper: float, lower: float, relation: Change, norm: Norm, converged: bool, at: Mapping[str, float]
+    ) -> Certified:
         self = super().__new__(cls, upper)
         self.lower, self.relation, self.norm, self.converged, self.at = lower, relation, norm, converged, at
         return self

@@ -1,4 +1,4 @@
-"""Reading fitted scikit-learn models: which types are known, and the trees of those that add up trees.
+"""Reading fitted scikit-learn models: the trees of those that add up trees.
 
 Shared by the certified range of a model and by its exact Shapley vectors. Only fitted parameters are read, no data.
 """
@@ -9,30 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn import dummy, ensemble, linear_model, neural_network, svm, tree
 
 from ..public.model import ReadyModel
-from .encoding import Encoding, Parts, as_single, refuse
+from .encoding import Column, Encoding, Parts, as_single, refuse
+from .estimators import BAGS, BINNED, BOOSTED, CONSTANT, TREES
 from .tree_range import Tree
-
-TREES = (tree.DecisionTreeClassifier, tree.DecisionTreeRegressor, tree.ExtraTreeClassifier, tree.ExtraTreeRegressor)
-FORESTS = (
-    ensemble.RandomForestClassifier, ensemble.RandomForestRegressor, ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor,
-)  # fmt: skip
-BAGS = (ensemble.BaggingClassifier, ensemble.BaggingRegressor)
-BOOSTED = (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor)
-BINNED = (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
-LINEAR = (
-    linear_model.LinearRegression, linear_model.Ridge, linear_model.RidgeCV, linear_model.Lasso, linear_model.LassoCV,
-    linear_model.ElasticNet, linear_model.ElasticNetCV, linear_model.Lars, linear_model.LassoLars, linear_model.LassoLarsCV,
-    linear_model.LassoLarsIC, linear_model.OrthogonalMatchingPursuit, linear_model.BayesianRidge, linear_model.ARDRegression,
-    linear_model.HuberRegressor, linear_model.QuantileRegressor, linear_model.TheilSenRegressor, linear_model.SGDRegressor,
-    svm.LinearSVR,
-)  # fmt: skip
-GENERALIZED = (linear_model.PoissonRegressor, linear_model.GammaRegressor, linear_model.TweedieRegressor)
-LOGISTIC = (linear_model.LogisticRegression, linear_model.LogisticRegressionCV, linear_model.SGDClassifier)
-NETWORKS = (neural_network.MLPClassifier, neural_network.MLPRegressor)
-CONSTANT = (dummy.DummyClassifier, dummy.DummyRegressor)
 
 
 def class_index(ready: ReadyModel) -> tuple[int, int]:
@@ -98,11 +79,11 @@ def _binned(ready: ReadyModel, parts: Parts) -> SumOfTrees:
     core = parts.core
     flags = core.is_categorical_
 
-    def order(columns: list) -> list:
+    def order(columns: list[Column]) -> list[Column]:
         """Categorical columns come first, as codes; the others follow."""
         if flags is None:
             return columns
-        coded = [type(columns[i])(columns[i].feature, False) for i in np.flatnonzero(flags)]
+        coded = [Column(columns[i].feature, False) for i in np.flatnonzero(flags)]
         return coded + [columns[i] for i in np.flatnonzero(~flags)]
 
     encoding = Encoding(ready, parts.steps, lambda table: core._preprocess_X(table, reset=False), order)

@@ -25,9 +25,10 @@ from scipy.optimize import minimize
 
 from ..errors import PlanError
 from . import intervals as iv
-from .expressions import Box, compile_numpy, formula, function_depth, tree_size
+from .expressions import Box, compile_numpy, formula, function_depth
 from .intervals import Interval
 from .tape import PARTIAL, Tape, compile_tape
+from .tracing import tree_size
 
 BATCH = 512
 """Boxes split in one go."""

@@ -12,16 +12,22 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import logsumexp
 
 from .encoding import Domain, Encoding, highest_below, next_value
 
 TRIED_SPLITS = 6
 KEPT_LEAVES = 50_000_000
 """Leaf numbers kept for open regions; beyond it regions find their leaves anew when they are opened."""
+
+Columns: TypeAlias = list[np.ndarray]
+"""An array for each feature."""
+Spread: TypeAlias = tuple[np.ndarray, Columns, Columns, Columns]
+"""Nodes, and their intervals of cells (lowest, highest) and sets of points."""
+Cut: TypeAlias = tuple[float, int, list[tuple[int, int, np.ndarray]]]
+"""A way to split: its score, the feature, and the interval and points of each half."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Ensemble:
         lo = [np.full(len(at), v, dtype=np.int32) for v in root.lo]
         hi = [np.full(len(at), v, dtype=np.int32) for v in root.hi]
         bits = [np.tile(v, (len(at), 1)) for v in root.bits]
-        done: list[tuple[np.ndarray, list, list, list]] = []
+        done: list[Spread] = []
         while len(at):
             ends = self._leaf[at]
             done.append((at[ends], [v[ends] for v in lo], [v[ends] for v in hi], [v[ends] for v in bits]))
@@ -147,7 +153,7 @@ class Ensemble:
             empty = lows > highs
             lows[empty], highs[empty] = np.iinfo(np.int32).max, -1
 
-    def _child(self, parents: np.ndarray, keep: np.ndarray, lo: list, hi: list, bits: list, left: bool) -> tuple:
+    def _child(self, parents: np.ndarray, keep: np.ndarray, lo: Columns, hi: Columns, bits: Columns, left: bool) -> Spread:
         lows, highs, sets = [v[keep] for v in lo], [v[keep] for v in hi], [v[keep] for v in bits]
         alive = np.ones(len(parents), dtype=bool)
         for j in range(len(self.domains)):
@@ -256,6 +262,7 @@ def log_odds(group: int, groups: int, sign: int) -> Objective:
     signs = np.full(groups, -float(sign))
     signs[group] = float(sign)
     others = [g for g in range(groups) if g != group]
+    from scipy.special import logsumexp
 
     def total(signed: np.ndarray) -> np.ndarray:
         values = signed * signs
@@ -396,14 +403,14 @@ class Search:
                 best, best_key = made, key
         return best
 
-    def _cuts(self, j: int, region: Region, chosen: np.ndarray, weight: np.ndarray) -> list[tuple[float, int, list]]:
+    def _cuts(self, j: int, region: Region, chosen: np.ndarray, weight: np.ndarray) -> list[Cut]:
         """Ways to split feature j that keep chosen leaves apart: (weight of the lighter side, feature, halves)."""
         lo, hi, shared = self._common(j, chosen, region)
         if lo <= hi or shared.any():
             return []
         bits = region.bits[j]
         none = np.zeros_like(bits)
-        found: list[tuple[float, int, list]] = []
+        found: list[Cut] = []
         has_cells = region.lo[j] <= region.hi[j]
         if has_cells and bits.any():
             halves = [(region.lo[j], region.hi[j], none), (1, 0, bits)]
@@ -419,7 +426,7 @@ class Search:
             found.append((float(score), j, [(1, 0, part), (1, 0, bits & ~part)]))
         return sorted(found, key=lambda cut: -cut[0])[:3]
 
-    def _cell_cuts(self, j: int, region: Region, chosen: np.ndarray, weight: np.ndarray) -> list[tuple[float, int, list]]:
+    def _cell_cuts(self, j: int, region: Region, chosen: np.ndarray, weight: np.ndarray) -> list[Cut]:
         lows, highs = np.maximum(self.e.lo[j][chosen], region.lo[j]), np.minimum(self.e.hi[j][chosen], region.hi[j])
         places = np.unique(highs[highs < region.hi[j]])
         by_high, by_low = np.argsort(highs), np.argsort(lows)

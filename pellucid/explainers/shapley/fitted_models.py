@@ -11,14 +11,14 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn._loss.link import IdentityLink
 
 from ...errors import ModelError
 from ...public.model import ReadyModel
 from ...public.silence import silenced
 from ...sensitivity.encoding import FIX, Encoding, Parts, as_floats, take_apart
+from ...sensitivity.estimators import BAGS, BINNED, BOOSTED, FORESTS, IDENTITY_LINKS, LINEAR, TREES
 from ...sensitivity.output_range import output_range
-from ...sensitivity.reading import BAGS, BINNED, BOOSTED, FORESTS, LINEAR, TREES, sum_of_trees
+from ...sensitivity.reading import sum_of_trees
 from ...sensitivity.tree_range import Tree
 from .trees import MOST_DECIDED, Forest
 
@@ -93,7 +93,7 @@ def _fitted(ready: ReadyModel, parts: Parts) -> Fitted:
         return _linear(ready, parts)
     if kind not in TREES + FORESTS + BAGS + BOOSTED + BINNED:
         raise NotAdditive(f"a {kind.__name__} is neither linear nor a sum of trees")
-    if kind in BOOSTED + BINNED and (ready.model.positive is not None or type(parts.core._loss.link) is not IdentityLink):
+    if kind in BOOSTED + BINNED and (ready.model.positive is not None or type(parts.core._loss.link) not in IDENTITY_LINKS):
         raise NotAdditive("its trees add up before a link function, not after it")
     return _trees(ready, parts)
 

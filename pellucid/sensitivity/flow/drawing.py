@@ -14,7 +14,7 @@ from ...public.figure import BAND, INK, pyplot
 from .layout import Layers, Spot, heights_to_centres, layered
 
 if TYPE_CHECKING:
-    from .flow import Flow
+    from . import Flow
 
 MEANING = {
     "input": "the data",
@@ -88,7 +88,10 @@ def picture(flow: Flow, stages: Sequence[str]) -> Picture:
     layers = layered(flow.vertices, flow.stages)
     state = states(flow, stages)
     notes = {v.name: tuple(textwrap.wrap(v.note, 30, max_lines=3, placeholder=" …")) for v in flow.vertices}
-    tall = lambda s: 4.0 if s.passing is not None else 2 * PADDING + NAME + LEADING * len(notes[s.name])  # noqa: E731
+
+    def tall(s: Spot) -> float:
+        return 4.0 if s.passing is not None else 2 * PADDING + NAME + LEADING * len(notes[s.name])
+
     centre = heights_to_centres(layers, tall, GAP)
     head = 30.0 if flow.title or stages else 0.0
     down = MARGIN + head - min(y - tall(s) / 2 for s, y in centre.items())

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...public.figure import BAND, INK, pyplot
+from pellucid.public.figure import BAND, INK, pyplot
+
 from .network import BARS, CLASSES, SIDE
 
 RED = "#c8553d"

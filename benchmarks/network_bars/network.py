@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from ...engine.progress import track
-from ...mechanisms.amounts import epsilon_of_rho
+from pellucid.engine.progress import track
+from pellucid.mechanisms.amounts import epsilon_of_rho
 
 SIDE, HIDDEN, CLASSES = 5, 8, ("vertical", "horizontal")
 PIXELS = SIDE * SIDE

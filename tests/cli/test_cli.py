@@ -13,6 +13,7 @@ from people import make_people
 
 import pellucid as pel
 from pellucid.cli import commands as cli
+from pellucid.cli import formulas
 
 MODELS = """
 import numpy as np
@@ -247,6 +248,39 @@ def test_the_demo(tmp_path, monkeypatch, capsys):
     assert pel.Ledger(tmp_path / "demo" / "demo.db").account("rand-hie").spent == before, "a second run is free"
 
 
+def test_the_demo_says_what_it_needs_before_it_writes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pellucid.cli.demo.NEEDS", ("matplotlib", "no_such_package"))
+    code, _, err = run(monkeypatch, capsys, "demo", "--output", tmp_path / "demo")
+    assert code == 1 and "needs no_such_package" in err and "pellucid[demo]" in err and not (tmp_path / "demo").exists()
+
+
+def test_version(monkeypatch, capsys):
+    assert run(monkeypatch, capsys, "--version") == (0, f"pellucid {pel.__version__}\n", "")
+
+
+def test_proofs_are_printed(monkeypatch, capsys):
+    code, out, _ = run(monkeypatch, capsys, "proof", "box-sum")
+    assert code == 0 and out.startswith("# box-sum\n") and "**Proof.**" in out
+    code, out, _ = run(monkeypatch, capsys, "proof")
+    assert code == 0 and {"box-sum", "discrete-gaussian", "output-range"} <= set(out.split())
+    code, _, err = run(monkeypatch, capsys, "proof", "box-sun")
+    assert code == 1 and "did you mean 'box-sum'" in err
+
+
+def test_proofs_are_found_inside_an_installed_package(tmp_path, monkeypatch, capsys):
+    inside = tmp_path / "pellucid" / "release" / "proofs"
+    inside.mkdir(parents=True)
+    (inside / "box-sum.md").write_text("# installed\n")
+    monkeypatch.setattr("pellucid.cli.proofs.PACKAGE", tmp_path / "pellucid")
+    assert run(monkeypatch, capsys, "proof", "box-sum")[1] == "# installed\n"
+
+
+def test_bars_without_the_sources_says_where_to_get_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(formulas, "__file__", str(tmp_path / "pellucid" / "cli" / "formulas.py"))
+    code, _, err = run(monkeypatch, capsys, "bars", "--output", tmp_path / "bars")
+    assert code == 1 and "not installed with the package" in err and "pip install -e" in err
+
+
 def test_reports_escape_what_users_write(tmp_path):
     from pellucid.cli import report
 
@@ -290,8 +324,7 @@ def test_sensitivity_errors_are_one_line(arguments, said, monkeypatch, capsys):
 
 
 def test_bars_command(tmp_path, monkeypatch, capsys):
-    from pellucid.sensitivity import bars
-
+    bars = formulas._benchmark("network_bars")
     real = bars.bars_study
     monkeypatch.setattr(bars, "bars_study", lambda output, seed: real(output, seed=seed, steps=(30,), each=40, progress=False))
     code, out, _ = run(monkeypatch, capsys, "bars", "--output", tmp_path / "bars", "--seed", 3)

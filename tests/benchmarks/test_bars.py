@@ -10,12 +10,12 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld, rdp
+from network_bars import APPENDIX, CONTROLS, MEASURES, NOTEBOOK, Network, PixelStatistics, Privacy, Reading
+from network_bars import network as network_of_bars
+from network_bars import study as study_of_bars
 from scipy import stats
 
 from pellucid.errors import PlanError
-from pellucid.sensitivity.bars import APPENDIX, CONTROLS, MEASURES, NOTEBOOK, Network, PixelStatistics, Privacy, Reading
-from pellucid.sensitivity.bars import network as network_of_bars
-from pellucid.sensitivity.bars import study as study_of_bars
 
 READINGS = pytest.mark.parametrize("reading", [APPENDIX, NOTEBOOK], ids=lambda r: r.name)
 

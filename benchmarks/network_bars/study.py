@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import PlanError
-from ...public.figure import pyplot
+from pellucid.errors import PlanError
+from pellucid.public.figure import pyplot
+
 from . import pictures
 from .network import (
     APPENDIX,

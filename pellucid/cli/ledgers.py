@@ -1,0 +1,126 @@
+"""Commands on a ledger: show, verify, raise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import AsJson, console
+
+if TYPE_CHECKING:
+    from ..ledger import Account, Entry, Ledger
+
+app = typer.Typer(help="Look into a ledger, check its chain, raise a budget.", no_args_is_help=True)
+
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger file, for example study.db.", show_default=False)]
+
+
+@app.command("show")
+def ledger_show(
+    file: LedgerFile,
+    account: Annotated[str | None, typer.Option(help="Only this account.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Accounts, what is left on them, and every entry: who, why, when and for how much."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ..ledger import SCALE
+
+    ledger = _open_ledger(file)
+    accounts = [ledger.account(account)] if account else ledger.accounts()
+    entries = ledger.history(account)
+    if as_json:
+        typer.echo(json.dumps({"accounts": [_account_dict(a) for a in accounts], "entries": [_entry_dict(e) for e in entries]}))
+        return
+    out = console()
+    for a in accounts:
+        mark = "" if a.bounded else "  [red]NOT BOUNDED: something not private was released[/]"
+        out.print(
+            f"[bold]{escape(a.name)}[/]: {a.currency} spent {a.spent / SCALE:.6g} of {a.budget / SCALE:.6g}, "
+            f"left {a.remaining / SCALE:.6g}; {a.relation}; unit: {escape(a.unit)}{mark}",
+            highlight=False,
+        )
+    table = Table("no.", "day", "account", "what", "amount", "by", "purpose", "hash", box=None, header_style="bold")
+    for e in entries:
+        amount = f"{e.amount / SCALE:.6g}" if e.amount else ""
+        cells = (str(e.seq), e.day, e.account, _what(e), amount, e.by, e.purpose, e.hash[:12])
+        table.add_row(*(escape(cell) for cell in cells))
+    out.print(table)
+
+
+@app.command("verify")
+def ledger_verify(file: LedgerFile, as_json: AsJson = False) -> None:
+    """Recount the whole file: hashes, order, totals and released texts."""
+    result = _open_ledger(file).verify()
+    if as_json:
+        typer.echo(json.dumps({"ok": result.ok, "entries": result.entries, "first_bad": result.first_bad, "head": result.head}))
+    else:
+        typer.echo(f"{result.entries} entries verify; head {result.head}" if result.ok else f"does NOT verify: {result.message}")
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command("raise")
+def ledger_raise(
+    file: LedgerFile,
+    account: Annotated[str, typer.Argument(help="The account whose budget is raised.", show_default=False)],
+    epsilon: Annotated[float, typer.Option(help="The new, larger ε of the whole budget (δ stays as it is).", show_default=False)],
+    by: Annotated[str, typer.Option(help="Who decides it.", show_default=False)],
+    purpose: Annotated[str, typer.Option(help="Why.", show_default=False)],
+) -> None:
+    """Raise a budget, as an explicit entry of the chain. A budget is never lowered and never reset."""
+    from ..ledger import SCALE, budget_units
+    from ..ledger.accounting import Budget
+
+    ledger = _open_ledger(file)
+    terms = ledger.account(account)
+    raised = ledger.raise_budget(account, budget_units(Budget(epsilon, float(terms.delta)).amount), by=by, purpose=purpose)
+    typer.echo(
+        f"{account}: the budget is now {raised.currency} = {raised.budget / SCALE:.6g}, left {raised.remaining / SCALE:.6g}"
+    )
+
+
+def _open_ledger(file: Path) -> Ledger:
+    from ..errors import LedgerUnavailable
+    from ..ledger import Ledger
+
+    if not file.is_file():
+        raise LedgerUnavailable(f"there is no ledger {str(file)!r}; give the path of the file a session was opened with.")
+    return Ledger(file)
+
+
+def _what(entry: Entry) -> str:
+    if entry.kind != "reserve":
+        return entry.kind
+    try:
+        request = json.loads(entry.request)
+        return f"{request['explainer']} {', '.join(request.get('features', []))}".strip()
+    except (ValueError, KeyError, TypeError):
+        return entry.kind
+
+
+def _account_dict(account: Account) -> dict[str, Any]:
+    from ..ledger import SCALE
+
+    return {
+        "name": account.name,
+        "currency": account.currency,
+        "delta": account.delta,
+        "relation": account.relation,
+        "unit": account.unit,
+        "budget": account.budget / SCALE,
+        "spent": account.spent / SCALE,
+        "remaining": account.remaining / SCALE,
+        "bounded": account.bounded,
+    }
+
+
+def _entry_dict(entry: Entry) -> dict[str, Any]:
+    from ..ledger import SCALE
+
+    names = ("seq", "account", "kind", "refers_to", "by", "purpose", "day", "request", "key", "previous", "hash")
+    return {**{name: getattr(entry, name) for name in names}, "amount": entry.amount / SCALE}

@@ -1,0 +1,137 @@
+"""Old names of modules: what imports or unpickles something by its place in the version before still finds it, with a warning.
+
+Nothing is imported until an old name is asked for. A module that exists is never replaced: this finder is the last one asked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+ROOT = "pellucid."
+MOVED = {
+    "accounting": "ledger.accounting",
+    "accumulate": "explainers.curves.accumulate explainers.common.projection",
+    "adapters": "explainers.blocks.adapters",
+    "ask": "release.door release.plan",
+    "ballots": "explainers.blocks.ballots",
+    "blocks": "explainers.blocks.functions",
+    "bounds": "query.bounds query.bound",
+    "certificate": "release.certificate",
+    "cluster_results": "explainers.clusters.results",
+    "cluster_scores": "explainers.clusters.scores",
+    "clustering": "public.clustering explainers.clusters.centres",
+    "demo": "cli.demo",
+    "explainers.accumulated_effects": "explainers.curves.accumulated_effects",
+    "explainers.attribute_shares": "explainers.statistics.attribute_shares",
+    "explainers.base": "release.explainer explainers.common.base",
+    "explainers.cluster_histograms": "explainers.clusters.cluster_histograms",
+    "explainers.distribution": "explainers.statistics.distribution",
+    "explainers.feature_interaction": "explainers.interaction.feature_interaction",
+    "explainers.local_linear": "explainers.local.local_linear",
+    "explainers.on_blocks": "explainers.blocks.base",
+    "explainers.partial_dependence": "explainers.curves.partial_dependence",
+    "explainers.permutation_importance": "explainers.importance.permutation_importance",
+    "explainers.private_kmeans": "explainers.clusters.private_kmeans",
+    "explainers.private_plot": "explainers.blocks.private_plot",
+    "explainers.private_ranking": "explainers.blocks.private_ranking",
+    "explainers.shap_dependence": "explainers.shapley.shap_dependence",
+    "explainers.shap_importance": "explainers.shapley.shap_importance",
+    "explainers.shap_ranking": "explainers.shapley.shap_ranking",
+    "explainers.shap_values": "explainers.shapley.shap_values explainers.common.base",
+    "explainers.shapley_base": "explainers.shapley.base",
+    "explainers.statistic": "explainers.statistics.statistic",
+    "explanation": "release.explanation",
+    "fast": "query.compiled",
+    "grids": "public.grids",
+    "interaction_results": "explainers.interaction.results",
+    "isolation": "engine.sandbox",
+    "isolation.crew": "engine.sandbox.pool",
+    "isolation.nursery": "engine.sandbox.zygote",
+    "isolation.processes": "engine.sandbox.processes",
+    "isolation.ways": "engine.sandbox.backends",
+    "isolation.worker": "engine.sandbox.worker",
+    "local": "explainers.local",
+    "local_plots": "explainers.local.plots",
+    "local_results": "explainers.local.results",
+    "losses": "explainers.importance.losses",
+    "mean": "release.mean",
+    "mechanisms.calibration": "mechanisms.amounts",
+    "mechanisms.combination": "mechanisms.assignment",
+    "mechanisms.exact_samplers": "mechanisms.samplers",
+    "mechanisms.noise_law": "mechanisms.laws",
+    "mechanisms.prices": "mechanisms.assignment_prices",
+    "model": "public.model",
+    "plots": "explainers.common.plots explainers.statistics.plots explainers.clusters.plots public.figure",
+    "progress": "engine.progress",
+    "quiet": "public.silence",
+    "ranking_results": "explainers.common.rankings explainers.importance.results explainers.blocks.results",
+    "report": "cli.report",
+    "results": "explainers.common.results explainers.curves.results explainers.statistics.results",
+    "rows": "public.rows",
+    "schema": "public.schema",
+    "scores": "query.scores",
+    "session": "release.session",
+    "shapley": "explainers.shapley",
+    "shapley.asked": "public.records",
+    "shapley.record": "public.records",
+    "shapley_plots": "explainers.shapley.plots",
+    "shapley_results": "explainers.shapley.results",
+    "smoothing": "explainers.curves.smoothing",
+    "study": "cli.study",
+    "table": "engine.tables",
+}
+"""Modules of the version before, and where their names are now, all below `pellucid`; the first place that has a name gives it.
+
+`mechanisms.choose` is left out: the package has a function of that name, which importing an old module would hide.
+"""
+for _package, _modules in {
+    "local": "bound design desk exact individual methods reuse stream weights",
+    "shapley": "against bound certainty choose coalitions exact fitted radii scores trees",
+}.items():
+    MOVED |= {f"{_package}.{_module}": f"explainers.{_package}.{_module}" for _module in _modules.split()}
+
+RENAMED: dict[str, str] = {}
+"""Names that are others now: "results.Curve": "explainers.common.results.Line"."""
+
+
+class Moved(MetaPathFinder, Loader):
+    """Serves an old module as an empty one that looks its names up."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        known = fullname.startswith(ROOT) and fullname.removeprefix(ROOT) in MOVED
+        return ModuleSpec(fullname, self, is_package=True) if known else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        old = module.__name__.removeprefix(ROOT)
+        now = " or ".join(ROOT + place for place in MOVED[old].split())
+        warnings.warn(f"{module.__name__} is now {now}; import from pellucid itself, or from there.", DeprecationWarning, 2)
+        vars(module)["__getattr__"] = partial(_look_up, old)
+        package, _, name = module.__name__.rpartition(".")
+        already = vars(sys.modules[package]).get(name)
+        if isinstance(already, ModuleType):
+            # Importing sets the attribute of the package to what is here, so here goes what it was: pellucid.adapters.
+            sys.modules[module.__name__] = already
+
+
+def _look_up(old: str, name: str) -> Any:
+    place, _, renamed = RENAMED.get(f"{old}.{name}", "").rpartition(".")
+    # Python asks every module for names of its own, and must not be answered with those of another one.
+    for where in [] if name.startswith("__") else [place] if place else MOVED[old].split():
+        module = importlib.import_module(ROOT + where)
+        if hasattr(module, renamed or name):
+            return getattr(module, renamed or name)
+    raise AttributeError(f"module {ROOT + old!r} has no attribute {name!r}")
+
+
+def install() -> None:
+    """Old names of modules can be imported from now on."""
+    if not any(isinstance(finder, Moved) for finder in sys.meta_path):
+        sys.meta_path.append(Moved())
