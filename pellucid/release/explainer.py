@@ -41,7 +41,7 @@ class Explainer(ABC):
         own = cls.__dict__.get("stored_as")
         if own is None:
             return
-        if _stored.get(own, cls).__qualname__ != cls.__qualname__ or not is_ours(cls) and own.startswith("pellucid."):
+        if _stored.get(own, cls).__qualname__ != cls.__qualname__ or (not is_ours(cls) and own.startswith("pellucid.")):
             raise PlanError(
                 f"{cls.__name__}.stored_as = {own!r}: another explainer has this name in ledgers; choose one of your own."
             )

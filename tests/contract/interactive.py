@@ -90,10 +90,9 @@ class InteractiveConformance:
 
     def asked(self, explainer, table, relation):
         """Everything one stream asks at the door."""
-        with door_seen() as seen, noise(Seeded(0)):
-            with self.session(table, relation).open(explainer, share=1) as stream:
-                for question in self.questions():
-                    stream.explain(question)
+        with door_seen() as seen, noise(Seeded(0)), self.session(table, relation).open(explainer, share=1) as stream:
+            for question in self.questions():
+                stream.explain(question)
         assert seen
         return seen
 
