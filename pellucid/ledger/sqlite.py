@@ -268,7 +268,7 @@ def _only_grows(table: Table, clash: str) -> None:
             f"CREATE TRIGGER {table.name}_no_{name} {moment} ON {table.name} {when}"
             "BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END"
         )
-        sa.event.listen(table, "after_create", sa.DDL(text).execute_if(dialect="sqlite"))
+        sa.event.listen(table, "after_create", sa.DDL(text).execute_if(dialect="sqlite"))  # type: ignore[no-untyped-call]
 
 
 _only_grows(FORMAT, "EXISTS (SELECT 1 FROM pellucid_ledger)")

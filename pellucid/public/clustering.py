@@ -68,7 +68,8 @@ class Clustering(BlackBox):
         return f"one of {len(self.clusters)} declared clusters; a record with any other label belongs to none"
 
     def ready(self, schema: Schema) -> ReadyClustering:
-        return tried(self, schema)
+        found: ReadyClustering = tried(self, schema)
+        return found
 
     def in_form(self, schema: Schema, features: tuple[str, ...], input: str) -> ReadyClustering:
         return ReadyClustering(self, schema, features, input)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import PlanError
+from ..errors import MissingExtra
 
-INK, BAND = "#1b4965", "#62b6cb"
+INK, BAND, DOWN = "#1b4965", "#62b6cb", "#bc4b51"
+"""Lines and what goes up; error bands; what goes down."""
 
 
 def pyplot() -> Any:
+    """Matplotlib, when the first picture is asked for."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise PlanError("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
+        raise MissingExtra("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
     return plt

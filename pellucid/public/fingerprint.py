@@ -89,11 +89,12 @@ _InPython: Any = pickle._Pickler
 """The pickler in C cannot be told other names; the one in Python writes the same bytes."""
 
 
-class _Pickler(_InPython):
+class _Pickler(_InPython):  # type: ignore[misc]
     def save_global(self, obj: Any, name: str | None = None) -> None:
         known = _registered.get((getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)))
         if known is None:
-            return super().save_global(obj, name)
+            super().save_global(obj, name)
+            return
         for part in known:
             self.save(part)
         self.write(pickle.STACK_GLOBAL)

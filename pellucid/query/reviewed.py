@@ -33,8 +33,8 @@ def reviewed(cls: C) -> C:
     """Register a bound, an image or a score of this package; one that comes from elsewhere is refused."""
     if not is_ours(cls):
         raise PlanError(
-            f"{cls.__name__} is not part of Pellucid. Noise is scaled by what reviewed classes say of themselves; to add one, put it "
-            "into the package with its proof and the test that attains it (CONTRIBUTING.md)."
+            f"{cls.__name__} is not part of Pellucid. Noise is scaled by what reviewed classes say of themselves; to add one, "
+            "put it into the package with its proof and the test that attains it (docs/contributing-bound.md)."
         )
     _classes.add(cls)
     return cls

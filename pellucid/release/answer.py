@@ -35,7 +35,7 @@ class Mean:
             return np.full(len(self.values), self.hi - self.lo)
         noise = self.law.pairs(10_000)
         errors = (radius * noise[:, :1] - (self.values - centre) * noise[:, 1:]) / self.count
-        return np.quantile(np.abs(errors), level, axis=0)
+        return np.asarray(np.quantile(np.abs(errors), level, axis=0))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The door: the only place where exact totals meet noise. What leaves it was charged, calibrated and drawn for.
 
-An explainer gets an `Ask`, whose stages were planned and paid for as a whole. A stream gets a `PaidAsk` for each of its questions,
-which charges every step just before it is taken. Both answer with noisy totals and private choices, and with nothing else.
+An explainer gets an `Ask`, whose stages were planned and paid for as a whole. A stream gets a `PaidAsk` for each of its
+questions, which charges every step just before it is taken. Both answer with noisy totals and private choices alone.
 """
 
 from __future__ import annotations

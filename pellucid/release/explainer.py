@@ -1,7 +1,7 @@
 """What an explainer is: a plan that sees no data, a run that sees a door, and what to expect of it.
 
 `plan` settles the stages, their shares of the spend and their queries; `run` asks and turns the answers into an Explanation;
-`expected` says, without data, how large the error will be. All three pass on one frozen `Plan`; an explainer itself keeps nothing.
+`expected` says, without data, how large the error will be. They pass on one frozen `Plan`; an explainer itself keeps nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Explainer(ABC):
         own = cls.__dict__.get("stored_as")
         if own is None:
             return
-        if _stored.get(own, cls).__qualname__ != cls.__qualname__ or not is_ours(cls) and own.startswith("pellucid."):
+        if _stored.get(own, cls).__qualname__ != cls.__qualname__ or (not is_ours(cls) and own.startswith("pellucid.")):
             raise PlanError(
                 f"{cls.__name__}.stored_as = {own!r}: another explainer has this name in ledgers; choose one of your own."
             )
@@ -103,8 +103,8 @@ class Explainer(ABC):
 class Interactive(Explainer):
     """Base of explainers that can answer questions one after another: `Session.open` makes a stream of them.
 
-    Such an explainer plans what a question may cost and what a stream needs to know; `opened` makes the stream, which asks through
-    a `Channel`: every step is charged before it is taken, and all that was said is kept in the ledger.
+    Such an explainer plans what a question may cost and what a stream needs to know; `opened` makes the stream, which asks
+    through a `Channel`: every step is charged before it is taken, and all that was said is kept in the ledger.
     """
 
     @property

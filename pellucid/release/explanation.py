@@ -39,9 +39,7 @@ class Explanation(ABC):
         own = cls.__dict__.get("kind")
         if own:
             if _KINDS.get(own, cls).__qualname__ != cls.__qualname__:
-                raise PlanError(
-                    f"{cls.__name__}.kind = {own!r}: another explanation is saved under this name; choose one of your own."
-                )
+                raise PlanError(f"{cls.__name__}.kind = {own!r}: saved files know another one by it; choose one of your own.")
             _KINDS[own] = cls
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Streams: questions one after another, each paid for step by step, all of them kept in the ledger.
 
-Every charge of a stream carries the stream's key, and the first one of a question what was asked. What a stream knows is read back
-from there, so that a restarted process, or another one with the same stream, goes on from the same place.
+Every charge of a stream carries the stream's key, and the first one of a question what was asked. What a stream knows is read
+back from there, so that a restarted process, or another one with the same stream, goes on from the same place.
 """
 
 from __future__ import annotations

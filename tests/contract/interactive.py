@@ -1,7 +1,7 @@
 """What every explainer that answers question after question must satisfy: one suite, inherited by each.
 
-A suite says which streams to try (`streams`), what to ask them (`questions`) and which two tables are neighbours. Everything a stream
-asks goes through the door, so the suite stands there: it sees every query with its calibration, and checks it as the contract of
+A suite says which streams to try (`streams`), what to ask them (`questions`) and which tables are neighbours. Everything a
+stream asks goes through the door, so the suite stands there: it sees every query with its calibration, and checks it as the contract of
 releases does: neighbours, noise, charges, sabotage.
 """
 
@@ -90,10 +90,9 @@ class InteractiveConformance:
 
     def asked(self, explainer, table, relation):
         """Everything one stream asks at the door."""
-        with door_seen() as seen, noise(Seeded(0)):
-            with self.session(table, relation).open(explainer, share=1) as stream:
-                for question in self.questions():
-                    stream.explain(question)
+        with door_seen() as seen, noise(Seeded(0)), self.session(table, relation).open(explainer, share=1) as stream:
+            for question in self.questions():
+                stream.explain(question)
         assert seen
         return seen
 

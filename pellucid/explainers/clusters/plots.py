@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ...public.figure import BAND, INK
-from ..common.plots import _axes, _categories, _finish, _panels
+from ..common.plots import axes, category_axis, finish, panels
 
 
 def cluster(result: Any, ax: Any = None) -> Any:
     """Shares inside the cluster and elsewhere, side by side."""
-    ax = _axes(ax)
+    ax = axes(ax)
     places = np.arange(len(result.x))
     total = max(float(result.inside.sum()), 1e-9)
     lower, upper = (np.minimum(end / total, 1.0) for end in result.interval(0.95))
@@ -22,7 +22,7 @@ def cluster(result: Any, ax: Any = None) -> Any:
     bars = [np.maximum(height - lower, 0), np.maximum(upper - height, 0)]
     ax.errorbar(places - 0.2, height, yerr=bars, fmt="none", ecolor="0.35", capsize=2)
     labels = [f"{a:.4g}–{b:.4g}" for a, b in zip(result.edges[:-1], result.edges[1:])] if result.edges else list(result.x)
-    _categories(ax, labels + list(result.x[len(labels) :]))
+    category_axis(ax, labels + list(result.x[len(labels) :]))
     ax.legend(frameon=False, fontsize=8)
     ax.set_title(result.sentence, fontsize=8, loc="left", wrap=True)
     ax.set_xlabel(result.feature)
@@ -33,7 +33,7 @@ def cluster(result: Any, ax: Any = None) -> Any:
 
 def clusters(histograms: Any, ax: Any = None) -> Any:
     """One panel per histogram."""
-    axes = _panels(len(histograms), ax)
+    axes = panels(len(histograms), ax)
     for result, panel in zip(histograms, axes):
         cluster(result, panel)
     return axes
@@ -41,7 +41,7 @@ def clusters(histograms: Any, ax: Any = None) -> Any:
 
 def centres(result: Any, ax: Any = None) -> Any:
     """Up to two coordinates as a map of the centres, more as one line per cluster over the coordinates."""
-    ax, people = _axes(ax), np.maximum(result.counts, 0)
+    ax, people = axes(ax), np.maximum(result.counts, 0)
     size = people / max(people.max(), 1.0)
     lower, upper = result.interval(0.95)
     bars = result.centres - lower, upper - result.centres
@@ -57,17 +57,17 @@ def _map(result: Any, ax: Any, people: np.ndarray, size: np.ndarray, below: np.n
     ax.scatter(x, y, s=20 + 400 * size, color=INK, alpha=0.7)
     for c, place in enumerate(zip(x, y)):
         ax.annotate(str(c), place, color="white", ha="center", va="center", fontsize=8)
-    return _finish(ax, result, "count" if single else result.coordinates[1], xlabel=result.coordinates[0])
+    return finish(ax, result, "count" if single else result.coordinates[1], xlabel=result.coordinates[0])
 
 
 def _lines(result: Any, ax: Any, size: np.ndarray, below: np.ndarray, above: np.ndarray) -> Any:
     """Centres as lines over the coordinates, each in its declared range; the more people are near, the thicker."""
     lowest, width = result.space.scales()
-    places = _categories(ax, result.coordinates)
+    places = category_axis(ax, result.coordinates)
     for c, share in enumerate(size):
         shift, middle = 0.3 * ((c + 0.5) / len(size) - 0.5), (result.centres[c] - lowest) / width
         bars = [below[c] / width, above[c] / width]
         ax.errorbar(places + shift, middle, yerr=bars, marker="o", capsize=2, linewidth=1 + 3 * share, label=str(c))
     if len(size) <= 12:
         ax.legend(title="cluster", fontsize=8)
-    return _finish(ax, result, "share of the declared range", xlabel="")
+    return finish(ax, result, "share of the declared range", xlabel="")

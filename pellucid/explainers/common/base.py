@@ -96,7 +96,7 @@ def once_positional(*names: str) -> Callable[[C], C]:
     """These settings are given by keyword. They were once taken by position, after the two first arguments: that still works."""
 
     def decorate(cls: C) -> C:
-        made = cls.__init__
+        made = vars(cls)["__init__"]
 
         @functools.wraps(made)
         def init(self: Any, *given: Any, **named: Any) -> None:

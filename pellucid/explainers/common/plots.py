@@ -10,11 +10,11 @@ from ...errors import PlanError
 from ...public.figure import BAND, INK, pyplot
 
 
-def _axes(ax: Any) -> Any:
+def axes(ax: Any) -> Any:
     return pyplot().subplots(figsize=(6, 3.8), layout="constrained")[1] if ax is None else ax
 
 
-def _finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
+def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
     ax.set_xlabel(result.feature if xlabel is None else xlabel)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
@@ -27,7 +27,7 @@ def _finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any
     return ax
 
 
-def _categories(ax: Any, labels: Any) -> np.ndarray:
+def category_axis(ax: Any, labels: Any) -> np.ndarray:
     places = np.arange(len(labels))
     long = max((len(str(v)) for v in labels), default=0) * len(labels) > 60
     ax.set_xticks(places, [str(v) for v in labels], rotation=45 if long else 0, ha="right" if long else "center")
@@ -36,20 +36,20 @@ def _categories(ax: Any, labels: Any) -> np.ndarray:
 
 def curve(result: Any, ax: Any = None) -> Any:
     """A line with its error band; categories as points with error bars."""
-    ax = _axes(ax)
+    ax = axes(ax)
     lower, upper = result.interval(0.95)
     if result.categorical:
-        places = _categories(ax, result.x)
+        places = category_axis(ax, result.x)
         ax.errorbar(places, result.y, yerr=[result.y - lower, upper - result.y], fmt="o", color=INK, ecolor=BAND, capsize=3)
     else:
         ax.fill_between(result.x, lower, upper, color=BAND, alpha=0.35, linewidth=0)
         ax.plot(result.x, result.y, color=INK, marker="." if len(result.x) <= 60 else None)
-    return _finish(ax, result, result.ylabel + (" (smoothed: the band does not cover it)" if result.smoothed else ""))
+    return finish(ax, result, result.ylabel + (" (smoothed: the band does not cover it)" if result.smoothed else ""))
 
 
 def ranked(result: Any, ax: Any = None) -> Any:
     """Bars in order, the largest on top, with error bars; shades change where a tier ends."""
-    ax = _axes(ax)
+    ax = axes(ax)
     lower, upper = result.interval(0.95)
     order, tiers = np.array(result.order), result._tier_of()
     rows = np.arange(len(order))[::-1]
@@ -60,12 +60,12 @@ def ranked(result: Any, ax: Any = None) -> Any:
     ax.errorbar(values, rows, xerr=bars, fmt="none", ecolor="0.35", capsize=2)
     ax.set_yticks(rows, [name if len(name) <= 40 else name[:39] + "…" for name in (result.names[i] for i in order)])
     ax.set_ylim(-0.6, len(rows) - 0.4)
-    _finish(ax, result, "", xlabel=result.ylabel + "; the shade changes where the order is sure")
+    finish(ax, result, "", xlabel=result.ylabel + "; the shade changes where the order is sure")
     ax.grid(axis="y", visible=False)
     return ax
 
 
-def _panels(count: int, ax: Any = None) -> Any:
+def panels(count: int, ax: Any = None) -> Any:
     """Axes for so many panels: new ones, three in a row, or those given."""
     if ax is None:
         columns = min(3, count)
@@ -83,7 +83,7 @@ def _panels(count: int, ax: Any = None) -> Any:
 
 def several(result: Any, ax: Any = None) -> Any:
     """One panel per feature."""
-    axes = _panels(len(result.curves), ax)
+    axes = panels(len(result.curves), ax)
     for curve, panel in zip(result.curves.values(), axes):
         curve.plot(panel)
     return axes
@@ -91,7 +91,7 @@ def several(result: Any, ax: Any = None) -> Any:
 
 def estimates(result: Any, ax: Any = None) -> Any:
     """One row per quantity, with its error bar."""
-    ax = _axes(ax)
+    ax = axes(ax)
     lower, upper = result.interval(0.95)
     rows = np.arange(len(result.features))[::-1]
     ax.errorbar(
@@ -99,5 +99,12 @@ def estimates(result: Any, ax: Any = None) -> Any:
     )
     ax.set_yticks(rows, [label if len(label) <= 40 else label[:39] + "…" for label in result.features])
     ax.set_ylim(-0.6, len(rows) - 0.4)
-    _finish(ax, result, "", xlabel=result.aggregate)
+    finish(ax, result, "", xlabel=result.aggregate)
     return ax
+
+
+def name_axis(ax: Any, names: Any) -> np.ndarray:
+    rows = np.arange(len(names))[::-1]
+    ax.set_yticks(rows, [name if len(name) <= 40 else name[:39] + "…" for name in names])
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    return rows

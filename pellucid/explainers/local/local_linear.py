@@ -94,8 +94,8 @@ class LocalLinear(OfModel, Interactive):
     centred: bool = False
     """Whether outputs count from that of the record asked about; values are slopes then."""
     accounting: str = "worst case"
-    """"worst case", or "individual" (streams, add-remove only): every record has its own account, and far fewer of them are used up
-    by each question; choose a local weight, such as "gaussian" with bandwidth 0.5."""
+    """"worst case", or "individual" (streams, add-remove only): every record has its own account, and far fewer of them are used
+    up by each question; choose a local weight, such as "gaussian" with bandwidth 0.5."""
     shape: tuple[int, int] | None = None
     """(rows, columns) of the picture that the features make, for heat maps."""
     label: str = ""

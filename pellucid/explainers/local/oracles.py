@@ -1,8 +1,8 @@
 """What a method asks, as queries: the moments of a question, gradients of its loss, a place to start. No rows are in scope.
 
 Three ways to the same answers: `MomentsOracle` holds A and b behind the door and reads them as often as there are steps;
-`PassOracle` reads all records for every step, where d² products would be too many; `IndividualOracle` asks for A and b once, under
-one account per record.
+`PassOracle` reads all records for every step, where d² products would be too many; `IndividualOracle` asks for A and b once,
+under one account per record.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class MomentsOracle:
 class PassOracle:
     """One record asked about where d² products would be too many: every step reads all records once.
 
-    Each record's part of a gradient is shrunk into a ball whose radius is that of local-gradient, so the noise is the same; nothing
-    exact is kept between steps. There is no release of A and b here. Claims: local-gradient and local-start
+    Each record's part of a gradient is shrunk into a ball whose radius is that of local-gradient, so the noise is the same;
+    nothing exact is kept between steps. There is no release of A and b here. Claims: local-gradient and local-start
     """
 
     def __init__(

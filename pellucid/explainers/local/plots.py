@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...public.figure import INK, pyplot
-from ..common.plots import _finish
-from ..shapley.plots import DOWN, _names
+from ...public.figure import DOWN, INK, pyplot
+from ..common.plots import finish, name_axis
 
 FAINT = 0.25
 """How much is seen of a value that noise alone could have made."""
@@ -30,7 +29,7 @@ def _colour(value: float) -> str:
 def _closed(ax: Any, result: Any, xlabel: str, error: str) -> Any:
     """Labels, and on top where the numbers came from, what they cost and what the error bars are."""
     around = f"\n{result.neighbourhood}" if result.neighbourhood else ""
-    _finish(ax, result, "", xlabel=xlabel + around)
+    finish(ax, result, "", xlabel=xlabel + around)
     ax.grid(visible=False)
     certificate = result.certificate
     status = [] if certificate is None else [certificate.status if certificate.private else "NOT PRIVATE"]
@@ -44,7 +43,7 @@ def bars(result: Any, ax: Any = None, most: int = 20) -> Any:
     order = result.order[:most]
     ax = _tall(ax, len(order))
     values, half = result.values[order], result.half_widths(0.95)[order]
-    rows = _names(ax, [result.features[i] for i in order])
+    rows = name_axis(ax, [result.features[i] for i in order])
     ax.barh(rows, values, 0.7, color=[_colour(value) for value in values], alpha=0.9)
     if result.std is not None:
         ax.errorbar(values, rows, xerr=half, fmt="none", ecolor="0.35", capsize=2)

@@ -124,11 +124,11 @@ def estimator_against(
         # The records of the background average the chance of the orders out; two orders for each are enough.
         permutations = 2
     settings = {"method": method, "permutations": permutations, "samples": samples, "certified": certified}
-    first = estimator_for(model, schema, records[0], seed=seed, **settings)  # type: ignore[arg-type]
+    first = estimator_for(model, schema, records[0], seed=seed, **settings)
     estimators: list[Any] = []
     for i, record in enumerate(records):
         own = replace(first.estimator, record=asked_record(record, model, schema))  # type: ignore[type-var]
-        estimators.append(replace(own, seed=seed + i) if isinstance(own, Permuted) else own)  # type: ignore[type-var]
+        estimators.append(replace(own, seed=seed + i) if isinstance(own, Permuted) else own)
     ready = model.ready(schema)
     asked = np.array([[value for _, value in e.record] for e in estimators])
     answers = ready.predict(ready.inputs({name: asked[:, j] for j, name in enumerate(ready.features)}))

@@ -168,7 +168,7 @@ def _term_ranges(terms: Callable[[Rows], np.ndarray], schema: Schema) -> tuple[t
     """The values each term can take: it depends on one feature alone, so that all features are tried together."""
     columns = {name: _trial(schema[name]) for name in schema}
     longest = max(len(column) for column in columns.values())
-    tried = terms(Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()}))  # type: ignore[attr-defined]
+    tried = terms(Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()}))
     lo, hi = tried.min(axis=0), tried.max(axis=0)
     # Terms too small for floats are left to the declared range.
     if not (np.isfinite(lo).all() and np.isfinite(hi).all() and (hi - lo).max() > NARROWEST):

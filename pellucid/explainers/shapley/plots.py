@@ -6,32 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from ...public.figure import BAND, INK
-from ..common.plots import _axes, _finish
-
-DOWN = "#bc4b51"
-
-
-def _names(ax: Any, names: Any) -> np.ndarray:
-    rows = np.arange(len(names))[::-1]
-    ax.set_yticks(rows, [name if len(name) <= 40 else name[:39] + "…" for name in names])
-    ax.set_ylim(-0.6, len(rows) - 0.4)
-    return rows
+from ...public.figure import BAND, DOWN, INK
+from ..common.plots import axes, finish, name_axis
 
 
 def _closed(ax: Any, result: Any, xlabel: str) -> Any:
-    _finish(ax, result, "", xlabel=xlabel + (f" · {result.label}" if result.label else ""))
+    finish(ax, result, "", xlabel=xlabel + (f" · {result.label}" if result.label else ""))
     ax.grid(axis="y", visible=False)
     return ax
 
 
 def bars(result: Any, ax: Any = None, most: int = 30) -> Any:
     """Signed bars with error bars, by size; at most `most` of them."""
-    ax = _axes(ax)
+    ax = axes(ax)
     order = result.order[:most]
     lower, upper = (end[order] for end in result.interval(0.95))
     values, tiers = result.values[order], result._tier_of()
-    rows = _names(ax, [result.features[i] for i in order])
+    rows = name_axis(ax, [result.features[i] for i in order])
     shade = [0.95 if tiers[result.features[i]] % 2 else 0.55 for i in order]
     for row, value, alpha in zip(rows, values, shade):
         ax.barh(row, value, 0.7, color=INK if value >= 0 else DOWN, alpha=alpha)
@@ -42,13 +33,13 @@ def bars(result: Any, ax: Any = None, most: int = 30) -> Any:
 
 def waterfall(result: Any, ax: Any = None, most: int = 12) -> Any:
     """Steps from the start to the end, the largest first; what is small is taken together."""
-    ax = _axes(ax)
+    ax = axes(ax)
     shown, rest = result.order[:most], result.order[most:]
     steps = [(result.features[i], float(result.values[i]), float(h)) for i in shown for h in [result.half_widths(0.95)[i]]]
     if rest:
         steps.append((f"{len(rest)} others", float(result.values[rest].sum()), 0.0))
     start = result.base if result.base is not None else 0.0
-    rows = _names(ax, [name for name, _, _ in steps])
+    rows = name_axis(ax, [name for name, _, _ in steps])
     at = start
     for row, (_, value, half) in zip(rows, steps):
         ax.barh(row, value, 0.6, left=at, color=INK if value >= 0 else DOWN, alpha=0.85)
@@ -68,8 +59,8 @@ def waterfall(result: Any, ax: Any = None, most: int = 12) -> Any:
 
 def ranking(result: Any, ax: Any = None) -> Any:
     """Places from top to bottom, with values where they are known."""
-    ax = _axes(ax)
-    rows = _names(ax, [f"{place}. {name}" for place, name in enumerate(result.picked, 1)])
+    ax = axes(ax)
+    rows = name_axis(ax, [f"{place}. {name}" for place, name in enumerate(result.picked, 1)])
     if result.magnitudes is None:
         ax.barh(rows, np.ones(len(rows)), 0.7, color=BAND, alpha=0.35)
         ax.set_xticks([])

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ...public.figure import BAND, INK
-from ..common.plots import _axes, _categories, _finish
+from ..common.plots import axes, category_axis, finish
 
 
 def counts(result: Any, ax: Any = None) -> Any:
     """Bars with error bars."""
-    ax = _axes(ax)
+    ax = axes(ax)
     lower, upper = result.interval(0.95)
     if result.edges:
         middles = [v for v in result.x if v != "missing"]
@@ -23,7 +23,7 @@ def counts(result: Any, ax: Any = None) -> Any:
         )
     else:
         named = result.categorical or "missing" in result.x
-        places = _categories(ax, result.x) if named else np.asarray(result.x, dtype=float)
+        places = category_axis(ax, result.x) if named else np.asarray(result.x, dtype=float)
         ax.bar(places, result.counts, 0.85, color=BAND)
         ax.errorbar(places, result.counts, yerr=(upper - lower) / 2, fmt="none", ecolor=INK, capsize=2)
-    return _finish(ax, result, "count")
+    return finish(ax, result, "count")

@@ -18,8 +18,7 @@ import pellucid as pel
 from pellucid.explainers.local.methods import NoisyMoments, one_shot
 from pellucid.explainers.local.plots import FAINT
 from pellucid.explainers.local.results import LocalExplanation, WordList
-from pellucid.explainers.shapley.plots import DOWN
-from pellucid.public.figure import INK
+from pellucid.public.figure import DOWN, INK
 from pellucid.release.explanation import from_json
 
 matplotlib.use("Agg")
