@@ -16,7 +16,9 @@ from pellucid.public import moved
 
 HERE = Path(__file__).parent
 NAMES = json.loads((HERE / "names.json").read_text(encoding="utf-8"))
-"""Public classes of every module that has moved, or its functions where it had no class, read off the version before."""
+"""Public classes of every module that has moved, or its functions where it had no class, read off the version before.
+
+`local.stream.Desk` is left out: it has no counterpart."""
 PICKLED = pickle.loads((HERE / "pickled.bin").read_bytes())
 
 moved.install()
