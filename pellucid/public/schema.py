@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import yaml
 
 from ..errors import LoadError, SchemaError
 from .fingerprint import fingerprinted_as
@@ -319,6 +318,8 @@ class Schema(Mapping[str, Feature]):
         if path.suffix == ".json":
             text = json.dumps(content, indent=2, ensure_ascii=False)
         elif path.suffix in (".yaml", ".yml"):
+            import yaml
+
             text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
         else:
             raise SchemaError(f"{path.name!r}: a schema is saved as .yaml, .yml or .json.")
@@ -357,6 +358,8 @@ def read_structured(path: str | Path, what: str) -> Any:
         raise LoadError(f"the {what} file {str(path)!r} does not exist.") from None
     except (OSError, UnicodeDecodeError):
         raise LoadError(f"the {what} file {str(path)!r} cannot be read as text.") from None
+    import yaml
+
     try:
         return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except json.JSONDecodeError as error:
