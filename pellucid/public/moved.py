@@ -34,14 +34,18 @@ MOVED = {
     "explainers.base": "release.explainer release.plan explainers.common.base",
     "explainers.cluster_histograms": "explainers.clusters.cluster_histograms explainers.clusters.counting",
     "explainers.distribution": "explainers.statistics.distribution",
-    "explainers.feature_interaction": "explainers.interaction.feature_interaction explainers.interaction.overall "
-    "explainers.interaction.pairwise explainers.interaction.rounding",
+    "explainers.feature_interaction": (
+        "explainers.interaction.feature_interaction explainers.interaction.pairwise explainers.interaction.overall "
+        "explainers.interaction.rounding"
+    ),
     "explainers.local_linear": "explainers.local.local_linear",
     "explainers.on_blocks": "explainers.blocks.base",
     "explainers.partial_dependence": "explainers.curves.partial_dependence",
-    "explainers.permutation_importance": "explainers.importance.permutation_importance explainers.importance.mean_losses "
-    "explainers.importance.mean_increases explainers.importance.shuffling",
-    "explainers.private_kmeans": "explainers.clusters.private_kmeans explainers.clusters.starts explainers.clusters.iteration",
+    "explainers.permutation_importance": (
+        "explainers.importance.permutation_importance explainers.importance.mean_losses explainers.importance.mean_increases "
+        "explainers.importance.shuffling"
+    ),
+    "explainers.private_kmeans": "explainers.clusters.private_kmeans explainers.clusters.iteration explainers.clusters.starts",
     "explainers.private_plot": "explainers.blocks.private_plot",
     "explainers.private_ranking": "explainers.blocks.private_ranking",
     "explainers.shap_dependence": "explainers.shapley.shap_dependence",
@@ -54,29 +58,37 @@ MOVED = {
     "fast": "query.compiled",
     "grids": "public.grids",
     "interaction_results": "explainers.interaction.results explainers.interaction.energies",
-    "isolation": "engine.sandbox engine.sandbox.isolated query.functions",
+    "isolation": "engine.sandbox.isolated query.functions",
     "isolation.crew": "engine.sandbox.pool",
     "isolation.nursery": "engine.sandbox.zygote",
     "isolation.processes": "engine.sandbox.processes",
     "isolation.ways": "engine.sandbox.backends",
     "isolation.worker": "engine.sandbox.worker",
+    "ledger.book": "ledger.ledger",
+    "ledger.recount": "ledger.chain",
     "local": "explainers.local",
     "local.bound": "explainers.local.bound",
     "local.design": "explainers.local.encoder",
+    "local.desk": "explainers.local.questions release.stream",
+    "local.exact": "explainers.local.oracles release.charge engine.prepared",
+    "local.individual": "explainers.local.oracles release.individual",
     "local.methods": "explainers.local.methods",
     "local.reuse": "explainers.local.history",
-    "local.stream": "explainers.local.stream explainers.local.settings",
+    "local.stream": "explainers.local.stream explainers.local.settings explainers.local.questions",
     "local.weights": "explainers.local.weights",
     "local_plots": "explainers.local.plots",
     "local_results": "explainers.local.results",
     "losses": "explainers.importance.losses",
     "mean": "release.answer",
     "mechanisms.calibration": "mechanisms.amounts",
-    "mechanisms.combination": "mechanisms.assignment mechanisms.assignment.regions mechanisms.assignment.sets",
+    "mechanisms.combination": (
+        "mechanisms.assignment.draw mechanisms.assignment.sets mechanisms.assignment.regions mechanisms.assignment.coins "
+        "mechanisms.assignment.scores mechanisms.amounts mechanisms.choices"
+    ),
     "mechanisms.exact_samplers": "mechanisms.samplers",
     "mechanisms.noise_law": "mechanisms.laws",
     "mechanisms.prices": "mechanisms.assignment.prices",
-    "model": "public.model public.black_box",
+    "model": "public.model public.black_box public.fingerprint",
     "plots": "explainers.common.plots explainers.statistics.plots explainers.clusters.plots public.figure",
     "progress": "engine.progress",
     "quiet": "public.silence",
@@ -108,12 +120,16 @@ MOVED = {
 }
 """Modules of the version before, and where their names are now, all below `pellucid`; the first place that has a name gives it.
 
-Left out are `mechanisms.choose`, because importing an old module would hide the function of that name in the package, and what
-has no counterpart: the study of bars, and the desks and doors of streams in `local`.
+Left out: `mechanisms.choose`, since the package has a function of that name, which importing an old module would hide; and
+`sensitivity.bars`, a study that is not part of the package any more. `engine`, `query` and `cli` are packages where they were
+modules, and answer for themselves: `engine.Engine` is what any engine is, and the one that reads tables `engine.LocalEngine`.
 """
 
 RENAMED = {
     "accumulate.Plan": "explainers.curves.accumulate.Intervals",
+    "accumulate.plan_neighbours": "explainers.curves.accumulate.neighbour_intervals",
+    "accumulate.plan_ranks": "explainers.curves.accumulate.rank_intervals",
+    "explainers.private_kmeans.settled": "explainers.clusters.starts.lloyd",
     "isolation.crew.Crew": "engine.sandbox.pool.Pool",
     "isolation.nursery.Nursery": "engine.sandbox.zygote.ForkServerProxy",
     "isolation.ways.Forked": "engine.sandbox.backends.ForkWorker",
@@ -121,16 +137,27 @@ RENAMED = {
     "isolation.worker.Nursery": "engine.sandbox.worker.ForkServer",
     "local.design.Design": "explainers.local.encoder.Encoder",
     "local.design.SlopeRows": "explainers.local.encoder.GradientRows",
+    "local.design.slope_of": "explainers.local.encoder.gradient_of",
+    "local.desk.LedgerDesk": "explainers.local.questions.Questions",
+    "local.exact.ExactMoments": "explainers.local.oracles.MomentsOracle",
+    "local.exact.Neighbourhood": "engine.prepared.Prepared",
+    "local.exact.PassPerStep": "explainers.local.oracles.PassOracle",
+    "local.individual.IndividualDoor": "explainers.local.oracles.IndividualOracle",
+    "local.individual.IndividualMoments": "release.individual.IndividualAccounts",
     "local.methods.Door": "explainers.local.methods.Oracle",
     "local.methods.NoisySlope": "explainers.local.methods.NoisyGradient",
+    "local.stream.Desk": "explainers.local.questions.Questions",
+    "mechanisms.combination.Combination": "mechanisms.assignment.scores.Assignment",
     "mechanisms.combination.Tables": "mechanisms.assignment.scores.AssignmentScores",
+    "mechanisms.combination.calibrate_combination": "mechanisms.choices.calibrate_assignment",
+    "mechanisms.combination.draw_combination": "mechanisms.assignment.draw.draw_assignment",
     "quiet.quiet": "public.silence.silenced",
     "shapley_results.ShapleyCurve": "explainers.shapley.results.ShapDependenceResult",
     "shapley_results.ShapleyImportance": "explainers.shapley.results.ShapImportanceResult",
     "shapley_results.ShapleyRanking": "explainers.shapley.results.ShapRankingResult",
     "shapley_results.ShapleyValues": "explainers.shapley.results.ShapValuesResult",
 }
-"""Names that are others now, with their places."""
+"""Names that are others now."""
 
 
 class Moved(MetaPathFinder, Loader):
