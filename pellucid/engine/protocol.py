@@ -20,7 +20,7 @@ class Engine(Protocol):
     `mechanisms.secret_labels`, one label for each row or unit in that order, and never from what a row holds. `units` and
     `kernel` do this for rows of this process; an engine that has them elsewhere calls the same functions there.
 
-    An engine is one when it passes `tests/engine/conformance.py`.
+    An engine is one when it passes `tests/engine/engine_conformance.py`.
     """
 
     outcomes: Outcomes | None

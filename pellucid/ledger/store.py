@@ -8,7 +8,7 @@ block ends, everything it appended is kept; when the block raises, nothing is.
 Errors leave a store as LedgerUnavailable (locked, full, out of reach), LedgerCorrupt (damaged, or no ledger) or another
 LedgerError, in words and without the backend's own error behind them, which may quote what was to be stored.
 
-A new store has to pass `tests/ledger/conformance.py`, and nothing else.
+A new store has to pass `tests/ledger/store_conformance.py`, and nothing else.
 """
 
 from __future__ import annotations

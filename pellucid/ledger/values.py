@@ -150,12 +150,20 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
+def _storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def checked_text(what: str, value: str, *, required: bool = False) -> str:
     if not isinstance(value, str):
         raise LedgerError(f"{what} must be text, not {type(value).__name__}.")
     if required and not value.strip():
         raise LedgerError(f"{what} must not be empty: the ledger records it for whoever reads the account later.")
-    if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value if not c.isascii()):
+    if "\0" in value or not _storable(value):
         raise LedgerError(f"{what} holds characters that cannot be stored; give plain Unicode text without NUL characters.")
     return value
 

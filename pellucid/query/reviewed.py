@@ -11,6 +11,7 @@ the explainers that need them, and register themselves there:
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ PACKAGE = Path(__file__).parents[1]
 _classes: set[type] = set()
 
 
+@functools.lru_cache(maxsize=1024)
 def is_ours(cls: type) -> bool:
     """Whether a class was written in a file of this package."""
     origin = getattr(sys.modules.get(cls.__module__), "__file__", None)

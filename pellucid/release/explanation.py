@@ -51,8 +51,8 @@ class Explanation(ABC):
         """The released numbers as a table, a row for each; all results have the same columns in the same order.
 
         `feature` is what a number is about; `x`, where along it (only where a result has places); `value`, the released number;
-        `lower` and `upper`, its 95 % error bar. NaN stands where nothing was released. What else a result knows, such as a cluster
-        or a tier, follows in columns of its own.
+        `lower` and `upper`, its 95 % error bar. NaN stands where nothing was released. What else a result knows, such as a
+        cluster or a tier, follows in columns of its own.
         """
 
     @abstractmethod

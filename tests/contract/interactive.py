@@ -1,8 +1,8 @@
 """What every explainer that answers question after question must satisfy: one suite, inherited by each.
 
 A suite says which streams to try (`streams`), what to ask them (`questions`) and which tables are neighbours. Everything a
-stream asks goes through the door, so the suite stands there: it sees every query with its calibration, and checks it as the contract of
-releases does: neighbours, noise, charges, sabotage.
+stream asks goes through the door, so the suite stands there: it sees every query with its calibration, and checks it
+as the contract of releases does: neighbours, noise, charges, sabotage.
 """
 
 import contextlib

@@ -258,7 +258,7 @@ def test_sabotaged_scores_are_noticed(explainer, model, schema, monkeypatch):
 
 
 def test_explainers_see_no_rows(explainer):
-    """9. No engine, no random generator, no dataframe library to compute with, in the whole family; noise only through the door."""
+    """9. No engine, no random generator, no dataframe library to compute with, in the whole family; noise by the door."""
     for path in Path(inspect.getfile(explainer)).parent.glob("*.py"):
         # Adapters run beside a user's function, in a block's own process; a result makes a table of what was released.
         if path.name in ("adapters.py", "functions.py"):

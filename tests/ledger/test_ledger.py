@@ -18,9 +18,9 @@ from datetime import date
 from fractions import Fraction
 
 import pytest
-from conformance import TERMS, in_child, needs_fork
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from store_conformance import TERMS, in_child, needs_fork
 
 from pellucid.errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, LedgerError, LedgerUnavailable
 from pellucid.ledger import SCALE, Ledger, Reservation, budget_units, charge_units, from_units

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from conformance import DurableStoreConformance, StoreConformance
+from store_conformance import DurableStoreConformance, StoreConformance
 
 from pellucid.ledger.sqlite import SqliteStore
 

@@ -12,7 +12,7 @@ from pellucid.engine import LocalEngine
 from pellucid.engine import units as engine_units
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity, touched
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box, Cells
 from pellucid.query.scores import QuantileScore
@@ -136,7 +136,7 @@ def test_a_quantile_over_pairs(values, new, seed, adding):
     changed = [*values, new] if adding else [new, *values[1:]]
     labels = np.random.default_rng(seed).permutation(len(values) + 1)
     before, after = (choice.score.of(run(v, choice.of, relation, labels)) for v in (values, changed))
-    how, units = choice.touched(relation)
+    how, units = touched(choice, relation)
     change = [b - a for a, b in zip(before, after)]
     assert max(change) - min(change) <= choice.score.span(how, units)
     assert max(map(abs, change)) <= choice.score.largest(how, units)
@@ -147,7 +147,7 @@ def test_a_quantile_over_pairs_needs_twice_the_weight():
     choice = Choice(Sum(cell_of_difference, Cells(4), over=Pairs(), columns=("v",)), QuantileScore(Fraction(1, 2)))
     before, after = (choice.score.of(run([0.0] * 5 + [v], choice.of, "replace", range(6))) for v in (0.0, 1.0))
     one = QuantileScore(Fraction(1, 2)).largest("replace", UNITS)
-    assert max(abs(b - a) for a, b in zip(before, after)) == 2 * one == choice.score.largest(*choice.touched("replace"))
+    assert max(abs(b - a) for a, b in zip(before, after)) == 2 * one == choice.score.largest(*touched(choice, "replace"))
 
 
 @given(values=VALUES, new=st.sampled_from([0.0, 1.0]), seed=st.integers(0, 10**6), place=st.integers(0, 8))

@@ -1,11 +1,13 @@
 """The session: pays first, refuses in time, replays for free, and certifies what really happened."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 import tomllib
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from sources import Seeded, Silent
 import pellucid as pel
 from pellucid.mechanisms import source
 from pellucid.query import bounds
+from pellucid.release.plan import Stage
 
 
 @pytest.fixture
@@ -413,16 +416,16 @@ def test_history_tells_who_and_why(session):
 def test_stages_are_used_once_and_must_be_planned(session, schema):
     class Greedy(pel.Distribution):
         def run(self, ask):
-            ask.total("counts", self.query(ask.public))
-            return ask.total("counts", self.query(ask.public))
+            ask.total("counts")
+            return ask.total("counts")
 
     class Unplanned(pel.Distribution):
         def run(self, ask):
-            return ask.total("more", self.query(ask.public))
+            return ask.total("more")
 
     class Lopsided(pel.Distribution):
         def plan(self, public):
-            return {"counts": 2}
+            return dataclasses.replace(super().plan(public), stages=(Stage("counts", Fraction(2)),))
 
     for explainer, words in (
         (Greedy("sex"), "used already"),

@@ -72,7 +72,7 @@ def test_without_noise_a_ranking_counts_votes(silent):
 
 
 def test_a_plot_over_a_column_uses_its_public_grid():
-    found = session(table()).release(pel.PrivatePlot(pay_by_sex, "sex", (0, 10), blocks=20, limits=ONE), epsilon=10.0)
+    found = session(table()).release(pel.PrivatePlot(pay_by_sex, "sex", output=(0, 10), blocks=20, limits=ONE), epsilon=10.0)
     assert found.x == ("F", "M") and found.categorical and found.feature == "sex"
     assert np.abs(found.y - 5).max() < 2
 
@@ -186,7 +186,9 @@ def test_a_failing_block_counts_as_the_default(silent):
     data.loc[0, "age"] = 99
     for default, expected in ((None, (8 * 9 + 5) / 10), (2.0, (8 * 9 + 2) / 10), ((3.0,), (8 * 9 + 3) / 10)):
         account = session(data)
-        found = account.release(pel.PrivatePlot(fails_for_the_old, [0], (0, 10), blocks=10, default=default, limits=ONE), share=1)
+        found = account.release(
+            pel.PrivatePlot(fails_for_the_old, [0], output=(0, 10), blocks=10, default=default, limits=ONE), share=1
+        )
         assert found.y[0] == pytest.approx(expected) and account.owner_report() == Outcomes(10, 9, 1, 0, 0)
 
     def votes(rows):
@@ -221,7 +223,7 @@ def test_a_block_that_never_ends_counts_as_the_default(silent):
     data = table(100).assign(age=0)
     data.loc[3, "age"] = 99
     account = session(data)
-    found = account.release(pel.PrivatePlot(never, [0], (0, 10), blocks=4, limits=Limits(seconds=1, workers=2)), share=1)
+    found = account.release(pel.PrivatePlot(never, [0], output=(0, 10), blocks=4, limits=Limits(seconds=1, workers=2)), share=1)
     assert found.y[0] == pytest.approx((30 + 5) / 4) and account.owner_report().slow == 1
 
 
@@ -236,7 +238,7 @@ def test_a_block_that_never_ends_counts_as_the_default(silent):
 def test_a_function_that_fails_on_public_records_is_refused_before_payment(function, match):
     account = session(table())
     with pytest.raises(pel.ModelError, match=match):
-        account.release(pel.PrivatePlot(function, [0], (0, 10), limits=ONE), epsilon=1.0)
+        account.release(pel.PrivatePlot(function, [0], output=(0, 10), limits=ONE), epsilon=1.0)
     assert float(account.spent) == 0
 
 
@@ -282,10 +284,10 @@ def test_bad_items_are_refused(items, match):
 
 def test_models_a_function_uses_are_on_the_certificate():
     model = pel.Model(lambda d: d["pay"] / 10, output=(0, 1), features=["pay"], trained_on="this data", name="payer")
-    explainer = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), blocks=3, uses=[model], limits=ONE)
+    explainer = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], output=(0, 10), blocks=3, uses=[model], limits=ONE)
     certificate = session(table()).release(explainer, epsilon=1.0).certificate
     assert certificate.status == "conditional" and "payer" in certificate.text
-    plain = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), blocks=3, limits=ONE)
+    plain = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], output=(0, 10), blocks=3, limits=ONE)
     certificate = session(table()).release(plain, epsilon=1.0).certificate
     assert certificate.status == "proved" and "public" in " ".join(certificate.assumptions)
 
@@ -297,7 +299,7 @@ def test_a_request_is_replayed_and_another_function_is_not():
         def curve(rows, power=power):
             return [rows["pay"].mean() ** power / 10]
 
-        made.append(account.release(pel.PrivatePlot(curve, [0], (0, 10), blocks=3, limits=ONE), epsilon=1.0))
+        made.append(account.release(pel.PrivatePlot(curve, [0], output=(0, 10), blocks=3, limits=ONE), epsilon=1.0))
     assert made[0].y[0] == made[1].y[0] != made[2].y[0]
 
 
@@ -312,7 +314,7 @@ def test_a_replay_follows_what_a_function_does_and_not_its_name(tmp_path, monkey
     importlib.reload(module)
     digests.append(digest_of(module.curve))
     quantiles = Held(1.0)
-    explainer = pel.PrivatePlot(quantiles, [0], (0, 10), blocks=2, limits=ONE)
+    explainer = pel.PrivatePlot(quantiles, [0], output=(0, 10), blocks=2, limits=ONE)
     digests.append(explainer.describe()["sha256"])
     quantiles.height = 2.0
     digests.append(explainer.describe()["sha256"])
@@ -328,15 +330,16 @@ class Held:
 
 
 def test_numbers_of_numpy_are_numbers():
-    made = pel.PrivatePlot(quartiles, np.array([0.25, 0.5, 0.75]), (0, 10), blocks=np.int64(3), limits=ONE)
+    made = pel.PrivatePlot(quartiles, np.array([0.25, 0.5, 0.75]), output=(0, 10), blocks=np.int64(3), limits=ONE)
     assert json.dumps(made.describe()) and made.blocks == 3
     assert session(table()).release(made, epsilon=1.0).x == (0.25, 0.5, 0.75)
     assert pel.PrivateRanking(quartiles, (name for name in ("a", "b"))).items == ("a", "b")
 
 
 def test_a_column_called_like_ours_keeps_its_places():
-    made = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), blocks=3, limits=ONE, label="y")
-    assert list(session(table()).release(made, epsilon=1.0).to_frame()) == ["x", "y", "lower", "upper"]
+    made = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], output=(0, 10), blocks=3, limits=ONE, label="y")
+    frame = session(table()).release(made, epsilon=1.0).to_frame()
+    assert list(frame) == ["feature", "x", "value", "lower", "upper"] and set(frame["feature"]) == {"y"}
 
 
 class TooMany:
@@ -364,14 +367,14 @@ def test_a_function_is_tried_once_for_all_prices(monkeypatch):
     """Planning sees the function and does not run it; a search for a price plans dozens of times."""
     tried = []
     monkeypatch.setattr(trial, "try_function", lambda *given: tried.append(given))
-    account, explainer = session(table()), pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), limits=ONE)
+    account, explainer = session(table()), pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], output=(0, 10), limits=ONE)
     explainer.plan(_public())
     assert tried == []
     account.cost_for(explainer, 2.0)
     account.preview(explainer, epsilon=1.0)
-    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 5), limits=ONE, label="pay"), epsilon=1.0)
+    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], output=(0, 5), limits=ONE, label="pay"), epsilon=1.0)
     assert len(tried) == 1 and tried[0][1:3] == (SCHEMA, ("age", "pay", "sex"))
-    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.75], (0, 10), limits=ONE), epsilon=1.0)
+    account.preview(pel.PrivatePlot(quartiles, [0.25, 0.75], output=(0, 10), limits=ONE), epsilon=1.0)
     assert len(tried) == 2, "another answer is wanted of it"
 
 
@@ -411,11 +414,11 @@ def test_blocks_under_add_remove_pass_an_audit_that_a_balanced_shuffle_fails():
 
 
 def test_shares_are_fractions_and_previews_touch_no_data():
-    explainer = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), limits=ONE)
+    explainer = pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], output=(0, 10), limits=ONE)
     account = session(table())
     assert account.preview(explainer, epsilon=1.0).largest_error > account.preview(explainer, epsilon=4.0).largest_error
     assert float(account.spent) == 0 and "blocks of about" in str(account.preview(explainer, epsilon=1.0))
-    assert explainer.plan(_public()) == {"mean": Fraction(1)}
+    assert explainer.plan(_public()).shares == {"mean": Fraction(1)}
 
 
 def _public():
@@ -427,5 +430,7 @@ def _public():
 
 def test_test_noise_does_not_reach_a_certificate():
     with noise(Silent()):
-        made = session(table()).release(pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], (0, 10), blocks=2, limits=ONE), share=1)
+        made = session(table()).release(
+            pel.PrivatePlot(quartiles, [0.25, 0.5, 0.75], output=(0, 10), blocks=2, limits=ONE), share=1
+        )
     assert made.certificate.status == "not private"

@@ -51,7 +51,7 @@ def plain(encoder, people, weight, record=RECORD):
     """A, b and the loss by a few lines of NumPy."""
     z = np.array(encoder.asked(record))
     engine = LocalEngine(people, encoder.schema, "replace", pel.Unit())
-    rows = next(iter(engine._rows(encoder.features, len(people))))
+    rows = next(iter(engine.batches(encoder.features)))
     x, f = encoder.scaled(rows.columns), encoder.outputs(rows.predict(encoder.model))
     u = x - z
     alpha = weight.at(np.linalg.norm(u, axis=1))

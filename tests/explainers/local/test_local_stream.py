@@ -355,7 +355,7 @@ def test_the_optimum_is_that_of_equation_one(model, people, schema, silent):
         found = local.distance_to_optimum(person(), answer, not_private=True)
     from pellucid.engine import LocalEngine
 
-    (rows,) = LocalEngine(people, schema, "add-remove", pel.Unit())._rows(tuple(schema), 10**6)
+    (rows,) = LocalEngine(people, schema, "add-remove", pel.Unit()).batches(tuple(schema))
     x, f = encoder.read(rows)
     u = x - np.array(encoder.asked(person()))
     alpha = Stable().at(np.linalg.norm(u, axis=1))

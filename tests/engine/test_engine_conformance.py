@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conformance import UNITS, EngineConformance
+from engine_conformance import UNITS, EngineConformance
 
 from pellucid.engine import LocalEngine, kernel
 from pellucid.engine import units as engine_units

@@ -4,8 +4,8 @@ import os
 from contextlib import contextmanager
 
 import pytest
-from conformance import DurableStoreConformance, StoreConformance, needs_fork
 from plain_store import PlainReadingTurn, PlainStore, PlainWritingTurn
+from store_conformance import DurableStoreConformance, StoreConformance, needs_fork
 
 from pellucid.errors import LedgerError
 from pellucid.ledger.sqlite import SqliteStore
