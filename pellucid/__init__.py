@@ -1,21 +1,20 @@
 """Pellucid: explanations of machine-learning models about people, released under differential privacy.
 
-The map, in reading order:
+The rooms, each of which imports only from those above it:
 
-    schema        what is public: columns, bounds, categories; the unit that is protected
-    model         black boxes with a declared range, tried on public records
-    bounds        the sets contributions are clipped into, and their sensitivities
-    query         what may be asked of data: sums, joint sums, private choices
-    mechanisms    the only place that draws noise
+    errors        everything that is raised on purpose
+    public        what everybody may know: schema, models and clusterings, records asked about, grids
+    mechanisms    the only place that draws noise: amounts, calibration, laws, choices, samplers
+    sensitivity   certified bounds of formulas and models; which attribute drives them; which steps need noise
+    query         what may be asked of data, and how far one unit can move the answer
+    engine        rows in, exact integer totals out
     ledger        accounts, charges, hash chain
-    table, engine rows in, exact integer totals out
-    isolation     a user's function on blocks of records, each in a process of its own
-    ask           the door an explainer gets instead of the data
-    explanation   released numbers only; results and plots beside it
-    certificate   what is guaranteed, to whom, resting on what
-    sensitivity   certified bounds of formulas and models; which attribute drives them
-    session       plan → reserve → run → commit → certificate
-    explainers    one file each; start with explainers/partial_dependence.py
+    release       plan → reserve → run → commit → certificate: sessions, streams, the door
+    explainers    one folder a family; start with explainers/curves/partial_dependence.py
+    baselines     published mechanisms on plain arrays, for comparison
+    cli           the command line, study files, reports, the demo
+
+ARCHITECTURE.md traces one call through them.
 """
 
 from . import sensitivity
@@ -56,19 +55,35 @@ from .explainers import (
     Statistic,
 )
 from .explainers.blocks import adapters
+from .explainers.blocks.results import Votes
+from .explainers.clusters.centres import Centres
+from .explainers.clusters.results import ClusterExplanation, ClusterHistogram
+from .explainers.common.results import Curve, Several
+from .explainers.curves.results import EffectCurve
+from .explainers.importance.results import Importance
+from .explainers.interaction.results import OverallInteractions, PairInteractions
+from .explainers.local.results import LocalExplanation
+from .explainers.local.stream import LocalStream
+from .explainers.shapley.results import ShapDependenceResult, ShapImportanceResult, ShapRankingResult, ShapValuesResult
+from .explainers.statistics.results import Counts, Estimates
 from .ledger import Ledger
 from .ledger.accounting import Amount, Budget
+from .public import moved
 from .public.black_box import PrivateTraining
 from .public.clustering import Clustering
 from .public.model import Model
 from .public.schema import Boolean, Category, Number, Schema, Unit
 from .query.functions import Limits
 from .release.certificate import Certificate, Total, total
+from .release.explainer import Interactive
 from .release.explanation import Explanation, from_json, load
+from .release.plan import Plan
 from .release.preview import Preview
 from .release.session import Session
 
 __version__ = "0.1.0"
+
+moved.install()
 
 __all__ = [
     "AccountMismatch",
@@ -79,29 +94,43 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "Category",
+    "Centres",
     "Certificate",
+    "ClusterExplanation",
+    "ClusterHistogram",
     "ClusterHistograms",
     "Clustering",
+    "Counts",
+    "Curve",
     "DataError",
     "Distribution",
+    "EffectCurve",
+    "Estimates",
     "Explainer",
     "Explanation",
     "FeatureInteraction",
+    "Importance",
+    "Interactive",
     "Ledger",
     "LedgerCorrupt",
     "LedgerError",
     "LedgerUnavailable",
     "Limits",
     "LoadError",
+    "LocalExplanation",
     "LocalLinear",
+    "LocalStream",
     "MissingExtra",
     "Model",
     "ModelError",
     "NotPrivate",
     "Number",
+    "OverallInteractions",
+    "PairInteractions",
     "PartialDependence",
     "PellucidError",
     "PermutationImportance",
+    "Plan",
     "PlanError",
     "Preview",
     "PrivateKMeans",
@@ -112,14 +141,20 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Session",
+    "Several",
     "ShapDependence",
+    "ShapDependenceResult",
     "ShapImportance",
+    "ShapImportanceResult",
     "ShapRanking",
+    "ShapRankingResult",
     "ShapValues",
+    "ShapValuesResult",
     "Statistic",
     "StreamClosed",
     "Total",
     "Unit",
+    "Votes",
     "adapters",
     "from_json",
     "load",

@@ -47,7 +47,7 @@ class MissingExtra(PlanError, ImportError):
 
 
 class LoadError(PlanError):
-    """A file cannot be read, or is not what it should be: a saved explanation, a study, a schema, a function."""
+    """A file cannot be read, or is not what it should be: a saved explanation, a study, a function, a drawing of a flow."""
 
 
 class StreamClosed(PlanError):

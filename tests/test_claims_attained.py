@@ -33,7 +33,7 @@ from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.weights import Stable
 from pellucid.explainers.shapley import bound as shapley_bound
 from pellucid.explainers.shapley.bound import ShapleyVectors
-from pellucid.explainers.shapley.coalitions import Encoder
+from pellucid.explainers.shapley.coalitions import Design
 from pellucid.explainers.shapley.radii import Radii
 from pellucid.explainers.shapley.scores import ShapleyScore
 from pellucid.mechanisms import (
@@ -48,14 +48,13 @@ from pellucid.mechanisms import (
     to_replace,
 )
 from pellucid.mechanisms import amounts as calibration
-from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity
-from pellucid.query import kinds as query
+from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivities, sensitivity
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
 from pellucid.query.scores import QuantileScore
 from pellucid.release import certificate
 from pellucid.release.door import Ask
-from pellucid.release.plan import Public
+from pellucid.release.plan import Plan, Public
 from pellucid.sensitivity import IndividualFilter, IndividualLoss, intervals
 from pellucid.sensitivity.tape import Tape
 
@@ -223,8 +222,9 @@ def test_group_rows_is_attained(relation):
     scores = [choice.score.of(totals([*people, *some], choice.of, relation)) for some in (rows, [0.0] * k)]
     change = [b - a for a, b in zip(*scores)]
     public = Public(ONE, relation, pel.Unit(max_rows=k), Spend("epsilon", Fraction(1)), len(people) + k)
-    door = Ask(LocalEngine({"v": np.array(people)}, ONE, relation, pel.Unit()), public, {"only": Fraction(1)})
-    door.choose("only", choice)
+    engine = LocalEngine({"v": np.array(people)}, ONE, relation, pel.Unit())
+    door = Ask(engine.totals, Plan(public, (public.stage("only", choice),)))
+    door.choose("only")
     told = float(door.charges[0].sensitivity.split()[0]) * UNITS
     assert max(change) - min(change) == pytest.approx(told)
 
@@ -437,9 +437,9 @@ def halve_norms(*classes):
 
 
 def halve_changes(patch):
-    original = query.changes
+    original = sensitivities.changes
     # One of the contributions that a unit touches is forgotten.
-    patch.setattr(query, "changes", lambda over, relation: tuple(max(n - 1, 0) for n in original(over, relation)))
+    patch.setattr(sensitivities, "changes", lambda over, relation: tuple(max(n - 1, 0) for n in original(over, relation)))
 
 
 def halve_beside(patch):
@@ -538,7 +538,7 @@ def halve_price(patch):
 def halve_radii(patch):
     halved = lambda original: lambda *args: Radii(*(v / 2 for v in vars(original(*args)).values()))  # noqa: E731
     patch.setattr(shapley_bound, "shapley_radii", halved(shapley_bound.shapley_radii))
-    patch.setattr(Encoder, "radii", halved(Encoder.radii))
+    patch.setattr(Design, "radii", halved(Design.radii))
 
 
 def halve_shapley_span(patch):
@@ -591,7 +591,7 @@ SABOTAGE = {
     "shapley-set": (test_shapley_bound.test_shapley_set_is_attained, (5,), halve_norms(ShapleyVectors)),
     "shapley-radii": (test_shapley_bound.test_shapley_radii_is_attained, (5,), halve_radii),
     "shapley-span": (test_shapley_bound.test_shapley_span_is_attained, (4, "replace"), halve_shapley_span),
-    "shapley-encoder": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
+    "shapley-design": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
     "local-moments": (test_local_bound.test_local_moments_is_attained, (), halve_norms(Moments)),
     "local-gradient": (test_local_bound.test_local_gradient_is_attained, (), test_local_bound.halve_slope),
     "local-start": (test_local_bound.test_local_start_is_attained, (), test_local_bound.halve_start),

@@ -90,3 +90,9 @@ def test_every_way_to_the_noise_is_seen():
     assert uses("from ..mechanisms import add_noise as quiet", "add_noise")
     assert uses("from ..mechanisms import noise\nnoise.add_noise([1], m)", "add_noise")
     assert not uses("from ..mechanisms import calibrate", "add_noise")
+
+
+def test_the_package_has_ten_rooms():
+    """At most ten entries besides what every package has."""
+    entries = {path.name for path in (ROOT / "pellucid").iterdir() if path.name != "__pycache__"}
+    assert len(entries - {"__init__.py", "__main__.py", "errors.py", "py.typed"}) <= 10

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pellucid as pel
 
-from ..errors import PlanError
+from ..errors import MissingExtra
 from . import report
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def train(table: Any, visits: Any) -> pel.Model:
 def run(folder: Path, console: Console) -> None:
     """Everything the demo shows, written below `folder`."""
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
-        raise PlanError(f"the demo needs {' and '.join(missing)}: install what it needs with `pip install 'pellucid[demo]'`.")
+        raise MissingExtra(f"the demo needs {' and '.join(missing)}: install what it needs with `pip install 'pellucid[demo]'`.")
     folder.mkdir(parents=True, exist_ok=True)
     ledger = folder / "demo.db"
     console.print("[bold]1. A table about people, and a model about them[/]")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import PellucidError
+from ..errors import MissingExtra, PellucidError
 from .options import AsJson
 
 app = typer.Typer()
@@ -76,7 +76,7 @@ def _benchmark(name: str) -> Any:
     """A study that is part of the sources and not of the installed package."""
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
     if not (folder / name).is_dir():
-        raise PellucidError(
+        raise MissingExtra(
             "this study is not installed with the package: get Pellucid's sources, run `pip install -e '.[plots]'` in them, "
             "and call the command again."
         )

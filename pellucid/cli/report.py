@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import PlanError
+from ..errors import MissingExtra
 from ..release.explanation import Explanation
 
 STYLE = """
@@ -33,7 +33,7 @@ def picture(explanation: Any, title: str = "") -> bytes:
         matplotlib.use("Agg", force=False)
         import matplotlib.pyplot as plt
     except ImportError:
-        raise PlanError("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
+        raise MissingExtra("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
     axes = explanation.plot()
     figure = axes.figure if hasattr(axes, "figure") else axes[0].figure  # several panels come as an array
     if title:

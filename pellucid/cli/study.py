@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import explainers
-from ..errors import ModelError, PlanError
+from ..errors import LoadError, PlanError
 from ..explainers import Explainer
 from ..ledger.accounting import Budget
 from ..public.black_box import PrivateTraining
@@ -90,7 +90,7 @@ class Study:
         path = Path(path)
         content = read_structured(path, "study")
         if not isinstance(content, Mapping):
-            raise PlanError(f"{path.name}: a study is a mapping with data:, schema:, budget: and releases:.")
+            raise LoadError(f"{path.name}: a study is a mapping with data:, schema:, budget: and releases:.")
         _only(path.name, content, KNOWN)
         for key in ("data", "budget", "releases"):
             if key not in content:
@@ -184,9 +184,7 @@ def _load(what: str, place: str, folder: Path) -> Any:
     except PlanError:
         raise
     except Exception as error:
-        raise ModelError(
-            f"{what}: {place!r} could not be loaded ({type(error).__name__}); check the path and the name."
-        ) from None
+        raise LoadError(f"{what}: {place!r} could not be loaded ({type(error).__name__}); check the path and the name.") from None
 
 
 def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]], folder: Path) -> Release:

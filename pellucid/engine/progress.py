@@ -7,9 +7,6 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
 T = TypeVar("T")
 PATIENCE = 1.5
 """Seconds of work before a bar appears."""
@@ -20,6 +17,9 @@ def track(work: Iterable[T], total: int, label: str) -> Iterator[T]:
     if not (sys.stderr and sys.stderr.isatty()):
         yield from work
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     started, bar, task = time.monotonic(), None, None
     try:
         for done, piece in enumerate(work):

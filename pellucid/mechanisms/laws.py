@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
 from ..errors import PlanError
 
 NoiseKind = Literal["laplace", "gaussian", "k-norm", "none"]
+
+
+def _special() -> Any:
+    """SciPy's special functions: they take longer to load than all of our own files, and only error bars need them."""
+    from scipy import special
+
+    return special
 
 
 @dataclass(frozen=True)
@@ -51,13 +57,13 @@ class NoiseLaw:
         if self.kind == "laplace":
             return -self.scale * math.log1p(-level)
         if self.kind == "gaussian":
-            return self.scale * float(special.ndtri((1 + level) / 2))
+            return self.scale * float(_special().ndtri((1 + level) / 2))
         return self.scale * _cube_quantile(self.size, level) if self.kind == "k-norm" else 0.0
 
     def gap(self, level: float = 0.95) -> float:
         """Two coordinates further apart than this are in the right order with probability `level`."""
         if self.kind == "gaussian":
-            return self.scale * math.sqrt(2) * float(special.ndtri(level))
+            return self.scale * math.sqrt(2) * float(_special().ndtri(level))
         if self.kind == "none" or self.size < 2:
             return 0.0
         return self.scale * _unit_gap(self.kind, self.size, level)
@@ -105,7 +111,7 @@ class NoiseLaw:
 def _cube_quantile(size: int, level: float) -> float:
     # P(|z| > t) = E[max(0, 1 - t/r)] for r ~ Gamma(size + 1), which closes in incomplete gamma functions.
     def beyond(t: float) -> float:
-        return float(special.gammaincc(size + 1, t) - t / size * special.gammaincc(size, t)) - (1 - level)
+        return float(_special().gammaincc(size + 1, t) - t / size * _special().gammaincc(size, t)) - (1 - level)
 
     low, high = 0.0, 10.0 * (size + 10) - math.log1p(-level) * 10
     for _ in range(80):

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..errors import MissingExtra
 from . import samplers
 from .assignment import Assignment, AssignmentScores, Candidates, draw_assignment
 
@@ -39,7 +40,7 @@ class Source(Protocol):
 
 @functools.lru_cache(maxsize=64)
 def _opendp(kind: str, scale: float) -> Callable[[list[int]], list[int]]:
-    # Imported at the first draw: it takes a tenth of a second, and to plan, preview or read a saved release draws nothing.
+    # Imported when a session is opened: it takes a tenth of a second, and to read a saved release or a ledger draws nothing.
     from opendp import domains, measurements, metrics
     from opendp.mod import enable_features
 
@@ -89,6 +90,20 @@ current: Source = SystemSource()
 
 def is_private() -> bool:
     return current.private
+
+
+def prepare() -> None:
+    """Draw once for nothing, so that an installation that cannot draw is found out before anything is charged.
+
+    Never from `current`: a source of tests goes on where it was.
+    """
+    try:
+        _opendp("laplace", 1.0)([0])
+    except Exception as error:
+        raise MissingExtra(
+            f"noise comes from OpenDP, which cannot be used here ({type(error).__name__}): install it again with "
+            "`pip install --force-reinstall 'opendp>=0.14,<0.17'`. Nothing was charged."
+        ) from error
 
 
 def secret_labels(count: int) -> np.ndarray:

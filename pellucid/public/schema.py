@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import yaml
 
-from ..errors import SchemaError
+from ..errors import LoadError, SchemaError
 from .fingerprint import fingerprinted_as
 from .frozen import settle
 
@@ -306,7 +305,11 @@ class Schema(Mapping[str, Feature]):
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from YAML or JSON."""
-        return cls.from_dict(read_structured(path, "schema"))
+        try:
+            content = read_structured(path, "schema")
+        except LoadError as error:
+            raise SchemaError(str(error)) from None
+        return cls.from_dict(content)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as YAML (.yaml, .yml) or JSON (.json)."""
@@ -315,6 +318,8 @@ class Schema(Mapping[str, Feature]):
         if path.suffix == ".json":
             text = json.dumps(content, indent=2, ensure_ascii=False)
         elif path.suffix in (".yaml", ".yml"):
+            import yaml
+
             text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
         else:
             raise SchemaError(f"{path.name!r}: a schema is saved as .yaml, .yml or .json.")
@@ -350,16 +355,18 @@ def read_structured(path: str | Path, what: str) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise SchemaError(f"the {what} file {str(path)!r} does not exist.") from None
+        raise LoadError(f"the {what} file {str(path)!r} does not exist.") from None
     except (OSError, UnicodeDecodeError):
-        raise SchemaError(f"the {what} file {str(path)!r} cannot be read as text.") from None
+        raise LoadError(f"the {what} file {str(path)!r} cannot be read as text.") from None
+    import yaml
+
     try:
         return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except json.JSONDecodeError as error:
-        raise SchemaError(f"{path.name}: line {error.lineno} is not valid JSON.") from None
+        raise LoadError(f"{path.name}: line {error.lineno} is not valid JSON.") from None
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
-        raise SchemaError(f"{path.name}: line {'?' if line is None else line + 1} is not valid YAML.") from None
+        raise LoadError(f"{path.name}: line {'?' if line is None else line + 1} is not valid YAML.") from None
 
 
 def did_you_mean(name: Any, known: Any) -> str:

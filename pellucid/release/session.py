@@ -16,7 +16,7 @@ from ..engine.trial import Trials
 from ..errors import DataError, PlanError
 from ..ledger import Entry, Ledger, charge_units, checked_text
 from ..ledger.accounting import Amount, Budget
-from ..mechanisms import Spend
+from ..mechanisms import Spend, source
 from ..public.schema import Schema, Unit, check_relation
 from .account import OpenAccount
 from .certify import Asker, certificate_of
@@ -68,6 +68,7 @@ class Session:
         self.schema, self.budget, self.unit, self.expected_rows = schema, budget, unit or Unit(), expected_rows
         self.neighbors = check_relation(neighbors)
         self.name = name or "unnamed"
+        source.prepare()
         self._engine = LocalEngine(data, schema, self.neighbors, self.unit)
         self._trials = Trials(schema)
         self._rows = self._engine.units if self.neighbors == "replace" else None

@@ -15,7 +15,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PlanError
+from ..errors import MissingExtra
 from ..public.schema import Category, Feature, Schema
 from .flow import EnablingSet, Flow, Need
 from .flow.graph import Vertex
@@ -98,4 +98,4 @@ def _symbolic(module: str) -> Any:
     except ImportError as error:
         if (error.name or "").split(".")[0] not in ("sympy", "flint", "mpmath"):
             raise
-    raise PlanError("formulas need SymPy and python-flint: install them with `pip install 'pellucid[symbolic]'`.")
+    raise MissingExtra("formulas need SymPy and python-flint: install them with `pip install 'pellucid[symbolic]'`.")

@@ -1,13 +1,18 @@
 """The session: pays first, refuses in time, replays for free, and certifies what really happened."""
 
 import json
+import os
+import subprocess
+import sys
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from people import make_people, risk
-from sources import Silent
+from sources import Seeded, Silent
 
 import pellucid as pel
 from pellucid.mechanisms import source
@@ -26,6 +31,37 @@ def test_ten_tenths_fill_a_budget_of_one(session):
     with pytest.raises(pel.BudgetExceeded, match=r"asked epsilon = 0.01, left 0, missing 0.01") as caught:
         session.release(pel.Distribution("sex"), epsilon=0.01)
     assert (caught.value.asked, caught.value.left, caught.value.missing) == (0.01, 0.0, 0.01)
+
+
+@pytest.mark.parametrize("broken", ["missing", "without its library"])
+def test_without_opendp_no_session_opens(broken, tmp_path):
+    """OpenDP draws the noise, after the charge: whether it can is known before there is an account to charge."""
+    code = f"""
+import sys
+if {broken == "missing"}:
+    sys.modules["opendp"] = None
+import pellucid as pel
+schema = pel.Schema({{"age": pel.Number(0, 99)}})
+try:
+    pel.Session({{"age": [30, 40]}}, schema, budget=pel.Budget(epsilon=1.0), name="ward-7", ledger="study.db")
+except pel.MissingExtra as error:
+    print(error)
+"""
+    library = {} if broken == "missing" else {"OPENDP_LIB_DIR": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=os.environ | library, timeout=120
+    )
+    project = tomllib.loads((Path(pel.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = next(package for package in project["dependencies"] if package.startswith("opendp"))
+    assert f"pip install --force-reinstall '{needed}'" in ran.stdout and "Nothing was charged" in ran.stdout, ran.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_to_open_a_session_draws_nothing_from_the_source_of_tests(people, schema, monkeypatch):
+    seeded = Seeded(3)
+    monkeypatch.setattr(source, "current", seeded)
+    pel.Session(people, schema, budget=pel.Budget(epsilon=1.0))
+    assert seeded.rng.bit_generator.state == Seeded(3).rng.bit_generator.state
 
 
 def test_a_refused_request_reads_no_row(session, monkeypatch):

@@ -209,7 +209,7 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     for name in [n for n in sys.modules if n.startswith("pellucid.sensitivity.")] + ["sympy", "flint"]:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "sympy", None)
-    with pytest.raises(pel.PlanError, match=r"pellucid\[symbolic\]"):
+    with pytest.raises(pel.MissingExtra, match=r"pellucid\[symbolic\]"):
         partial(PAPER, BOX)
 
 

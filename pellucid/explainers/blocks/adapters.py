@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from ...errors import PlanError
+from ...errors import MissingExtra, PlanError
 from ...query.functions import sent_whole
 
 __all__ = [
@@ -65,7 +65,7 @@ class Adapter:
         try:
             importlib.import_module(module)
         except ImportError:
-            raise PlanError(f"{type(self).__name__} needs a package that is not installed: {fix}.") from None
+            raise MissingExtra(f"{type(self).__name__} needs a package that is not installed: {fix}.") from None
 
 
 # Lower case like functools.partial and operator.itemgetter: one makes a function with it, and the class is beside the point.

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import PlanError
+from ...errors import MissingExtra, PlanError
 from ...public.frozen import settle
 
 ROOM = 1 + 2.0**-40
@@ -305,15 +305,18 @@ def _certified(query: str, end: float, formula: str) -> float:
 def _compiled(formula: str) -> tuple[str, Callable[[np.ndarray], np.ndarray]]:
     """The formula as it was understood, and as a function of r."""
     from ...sensitivity import named_formula
-    from ...sensitivity.expressions import compile_numpy
 
     try:
         read = named_formula(formula)
+    except MissingExtra:
+        raise
     except PlanError:
         raise PlanError(f"weight {formula!r} is no formula in r; write for example 'exp(-r)' or '1/(1 + r**4)'.") from None
     names = sorted(str(symbol) for symbol in read.scalar.free_symbols)
     if names != ["r"]:
         raise PlanError(f"weight {formula!r}: a weight is a formula in r alone, this one has {', '.join(names) or 'no r'}.")
+    from ...sensitivity.expressions import compile_numpy
+
     inner = compile_numpy([read.scalar], sorted(read.scalar.free_symbols, key=str))
     return str(read.scalar), lambda r: inner(r)[0]
 

@@ -12,7 +12,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,8 @@ def _mean_deviation(d: int, m: int, draws: np.ndarray) -> np.ndarray:
 
     The sum telescopes: with k = ⌊E T⌋ + 1 it is (2/d)·k·(d − m − draws + k)·P(T = k).
     """
+    from scipy.special import gammaln  # loaded where a Shapley bound is planned, not with the package
+
     k = draws * m // d + 1
     possible = (k <= m) & (k <= draws) & (draws - k <= d - m)
     at = np.where(possible, k, np.maximum(0, draws - (d - m)))

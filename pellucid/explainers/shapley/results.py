@@ -397,10 +397,3 @@ class ShapDependenceResult(AnyCurve):
 
     def to_frame(self) -> pd.DataFrame:
         return super().to_frame().assign(count=self.counts)
-
-
-# What these classes were called at first: pickles, and code that names them, still find them.
-ShapleyValues = ShapValuesResult
-ShapleyRanking = ShapRankingResult
-ShapleyImportance = ShapImportanceResult
-ShapleyCurve = ShapDependenceResult

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...errors import PlanError
+from ...errors import LoadError, PlanError
 from ...mechanisms.amounts import exact
 from ...public.schema import check_relation, did_you_mean
 from . import drawing, notation
@@ -73,7 +73,7 @@ class Flow:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise PlanError(
+            raise LoadError(
                 f"{str(path)!r} cannot be read as text ({type(error).__name__}); give the path of a UTF-8 file."
             ) from None
         return cls.parse(text)

@@ -17,10 +17,6 @@ from pellucid.explainers.shapley import scores as shapley_scores
 from pellucid.explainers.shapley.results import (
     ShapDependenceResult,
     ShapImportanceResult,
-    ShapleyCurve,
-    ShapleyImportance,
-    ShapleyRanking,
-    ShapleyValues,
     ShapRankingResult,
     ShapValuesResult,
 )
@@ -263,9 +259,7 @@ def test_results_have_the_columns_of_all_results():
 
 
 def test_names_and_positions_of_before():
-    """Pickles and code of the version before still find the results, and third arguments by position are taken with a warning."""
-    assert (ShapleyValues, ShapleyRanking) == (ShapValuesResult, ShapRankingResult)
-    assert (ShapleyImportance, ShapleyCurve) == (ShapImportanceResult, ShapDependenceResult)
+    """Third arguments by position are taken with a warning, and requests are stored under the names they had."""
     with pytest.warns(DeprecationWarning, match="k= by keyword"):
         assert pel.ShapRanking(MODEL, RECORD, 3) == pel.ShapRanking(MODEL, RECORD, k=3)
     with pytest.warns(DeprecationWarning, match="points= by keyword"):
