@@ -16,7 +16,8 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 import pellucid as pel
 rng = np.random.default_rng(0)
-table = {"age": rng.integers(17, 91, 5000).astype(float), "bmi": rng.normal(27, 5, 5000), "sex": rng.integers(0, 2, 5000).astype(float)}
+age, bmi, sex = rng.integers(17, 91, 5000), rng.normal(27, 5, 5000), rng.integers(0, 2, 5000)
+table = {"age": age.astype(float), "bmi": bmi, "sex": sex.astype(float)}
 x = np.column_stack(list(table.values()))
 fitted = LinearRegression().fit(x, x @ [0.004, 0.002, 0.1])
 schema = pel.Schema({"age": pel.Number(17, 90), "bmi": pel.Number(10, 60), "sex": pel.Number(0, 1)})
