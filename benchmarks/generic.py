@@ -113,11 +113,11 @@ class Plots(Comparison):
         grid = edge_candidates(self.feature) if self.categorical else spread_points(self.feature, POINTS)
         x = [self.feature.label(v) for v in grid]
         if kind == "PDP":
-            return pel.PrivatePlot(Dependence(np.clip(self.task.at(self.name, grid), lo, hi)), x, (lo, hi), blocks)
+            return pel.PrivatePlot(Dependence(np.clip(self.task.at(self.name, grid), lo, hi)), x, output=(lo, hi), blocks=blocks)
         values = grid if self.categorical else self.distinct
         answers, place = np.clip(self.task.at(self.name, values), lo, hi), np.searchsorted(values, self.values)
         function = CategoryEffects(answers, place) if self.categorical else NumericEffects(answers, place, values)
-        return pel.PrivatePlot(function, x, (lo - hi, hi - lo), blocks)
+        return pel.PrivatePlot(function, x, output=(lo - hi, hi - lo), blocks=blocks)
 
     def open_session(self, epsilon: float) -> pel.Session:
         rows = len(self.values)
@@ -137,8 +137,8 @@ class Plots(Comparison):
             mock.patch.object(kernel, "run_on_blocks", in_this_process),
             mock.patch.object(trial, "try_function", lambda *_: None),
         ):
-            public, stages = session._plan(plot, session.budget.price(epsilon=epsilon))
-            return [self.error(kind, plot.run(Ask(session._engine, public, stages))) for _ in range(draws)]
+            plan = session.plan(plot, epsilon=epsilon)
+            return [self.error(kind, plot.run(Ask(session._engine.totals, plan))) for _ in range(draws)]
 
 
 def plots(options, work: dict[str, list[str]]) -> Iterator[Plots]:

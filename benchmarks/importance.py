@@ -26,10 +26,10 @@ from protocol import OUTPUT, Task, arguments, has_data, task  # isort: skip
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.explainers.blocks.functions import BlockFunction
 from pellucid.mechanisms import source
 from pellucid.public.rows import Rows
 from pellucid.query import Joint, Sum, parts_of
+from pellucid.query.functions import BlockFunction
 from pellucid.release.door import Ask
 
 EPSILONS = (0.5, 1, 2, 5, 10)

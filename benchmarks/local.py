@@ -17,11 +17,11 @@ import math
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from pellucid.explainers.local.individual import IndividualMoments, Question
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import pellucid as pel
@@ -29,11 +29,15 @@ from pellucid.baselines import local as published
 from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.encoder import LocalRows, best_label_weight, read_moments
 from pellucid.explainers.local.methods import explain, non_interactive, one_shot, smallest_in_ball
-from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
+from pellucid.explainers.local.oracles import IndividualOracle, MomentsOracle
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.public.schema import Relation
-from pellucid.query import kinds as query
+from pellucid.query import Sum, calibrated
+from pellucid.release.charge import Charge
+from pellucid.release.door import IndividualAsk, PaidAsk, Totals
+from pellucid.release.individual import IndividualAccounts
+from pellucid.release.plan import Public
 
 DELTA = 1e-6
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace")
@@ -67,11 +71,25 @@ class Numbers:
     projector = None
 
 
-def question(z: np.ndarray, weight: Stable | Gaussian, w: float = 1.0) -> query.Sum:
+def public(relation: Relation) -> Public:
+    """What a door knows; there is no table, so the schema is any."""
+    return Public(pel.Schema({"x": pel.Number(0, 1)}), relation, pel.Unit(), Spend("rho", Fraction(10**9)), None)
+
+
+def nothing(charge: Charge) -> None:
+    """Pays without a ledger."""
+
+
+def paid_ask(totals: Totals, relation: Relation = "add-remove") -> PaidAsk:
+    """The package's door of one question, beside totals from anywhere."""
+    return PaidAsk(totals, public(relation), nothing)
+
+
+def question(z: np.ndarray, weight: Stable | Gaussian, w: float = 1.0) -> Sum:
     far = math.ceil(64 * math.sqrt(float((np.maximum(z, 1 - z) ** 2).sum())) * (1 + 1e-12)) / 64
     limits = weight.limits(far, w)
     rows = LocalRows(Numbers(), tuple(z), weight, w)  # type: ignore[arg-type]
-    return query.Sum(rows, Moments(len(z), limits.joint, limits.slope, limits.label))
+    return Sum(rows, Moments(len(z), limits.joint, limits.slope, limits.label))
 
 
 class Exact:
@@ -143,15 +161,15 @@ def _loss(tables: Iterable[tuple[str, np.ndarray, np.ndarray]], questions: int =
             truth = Exact(z, x, f, weight)
             for relation in RELATIONS:
                 asked = question(z, weight, w[relation])
-                mechanism = moments_mechanism(asked, relation, Spend("rho", rho))
+                mechanism = calibrated(asked, relation, 1, Spend("rho", rho))
                 noisy = add_noise(asked.bound.totals(asked.map.of(x, f)), mechanism)  # type: ignore[attr-defined]
                 made = one_shot(read_moments(noisy, asked, mechanism.law, records), 1.0)
                 found.setdefault(f"one-shot, {relation}", []).append(truth.relative(made.phi))
                 found.setdefault(f"one-shot, {relation}, expected", []).append(made.excess / truth.gain)
             asked = question(z, weight)
             totals = asked.bound.totals(asked.map.of(x, f))  # type: ignore[attr-defined]
-            door = MomentsOracle(lambda _, totals=totals: totals, asked, records, "add-remove", lambda charge: None)
-            found.setdefault("descent, 300 steps", []).append(truth.relative(explain("descent", door, rho).phi))
+            oracle = MomentsOracle(paid_ask(lambda _, totals=totals: totals), asked, records)
+            found.setdefault("descent, 300 steps", []).append(truth.relative(explain("descent", oracle, rho).phi))
             sigma = published.published_sigma(records, 300, epsilon, DELTA)
             for eta in etas:
                 phi = published.dpgd_explain(
@@ -166,13 +184,19 @@ def _loss(tables: Iterable[tuple[str, np.ndarray, np.ndarray]], questions: int =
 
 
 class Arrays:
-    """Records that are held already: what a `Neighbourhood` is to the package."""
+    """Records that are held already: what `Prepared` is to the package."""
 
     def __init__(self, x: np.ndarray, f: np.ndarray):
-        self.x, self.f, self.people = x, f, len(x)
+        self.x, self.f, self.rows = x, f, len(x)
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, None]]:
         yield self.x, self.f, None
+
+
+def individual_ask(x: np.ndarray, f: np.ndarray, rho: Fraction) -> IndividualAsk:
+    """The package's door of questions with one account per record, beside arrays."""
+    accounts = IndividualAccounts(Arrays(x, f), rho, "add-remove", pel.Unit())  # type: ignore[arg-type]
+    return IndividualAsk(accounts, public("add-remove"), nothing)
 
 
 def individual(records: int = 50_000, d: int = 14, epsilon: float = 1.0, without: int = 5) -> None:
@@ -186,10 +210,10 @@ def individual(records: int = 50_000, d: int = 14, epsilon: float = 1.0, without
     for weight in (Gaussian(1.0), Gaussian(0.5), Gaussian(0.35), Stable(1.0)):
         w = best_label_weight(weight, math.sqrt(d))
         rng = np.random.default_rng(3)
-        answers = IndividualMoments(Arrays(x, f), rho, records)  # type: ignore[arg-type]
+        ask = individual_ask(x, f, rho)
         excess = []
         for z in x[rng.integers(0, records, 60 * without)]:
-            made = one_shot(answers.answer(Question(question(z, weight, w), rho / without)), 1.0)
+            made = explain("one-shot", IndividualOracle(ask, question(z, weight, w), records), rho / without)
             excess.append(Exact(z, x, f, weight).relative(made.phi))
         told = ", ".join(f"{k} × {np.median(excess[: k * without]):.4f}" for k in (1, 5, 10, 20, 30, 40, 60))
         good = max((n for n in range(1, len(excess) + 1) if np.median(excess[:n]) <= 0.1), default=0)
@@ -237,9 +261,9 @@ def speed(records: int = 1_500_000, d: int = 14) -> None:
         piece = slice(start, start + (1 << 16))
         totals = [a + b for a, b in zip(totals, sum_.bound.totals(sum_.map.of(x[piece], f[piece])))]  # type: ignore[attr-defined]
     passed = time.perf_counter() - begin
-    door = MomentsOracle(lambda _: totals, sum_, records, "add-remove", lambda charge: None)
+    oracle = MomentsOracle(paid_ask(lambda _: totals), sum_, records)
     begin = time.perf_counter()
-    explain("descent", door, rho_of_epsilon_delta(0.1, DELTA))
+    explain("descent", oracle, rho_of_epsilon_delta(0.1, DELTA))
     stepped = time.perf_counter() - begin
     print(f"{records} rows, d = {d}: pass {passed:.2f} s, 300 steps {stepped:.2f} s, {stepped / passed:.2f} × the pass")
     took, answered = _reused(x[:2000])

@@ -2,7 +2,7 @@
 
     python benchmarks/local_questions.py [--shared ../shared] [--questions 1500] [--plot docs/local-questions.png]
 
-The methods are the package's own, asked through a door whose noise comes from NumPy at the scale that the package's mechanisms
+The methods are the package's own, asked through an oracle whose noise comes from NumPy at the scale that the package's mechanisms
 have for the same price: drawing millions of exact integers would take hours. `--check` compares the two on a few questions.
 Losses are compared with the noiseless optimum, so what is printed is for evaluation and not private. The ε of a method that reads
 no data for a question is that of the questions that did.
@@ -19,17 +19,17 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from local import DELTA, Arrays, Exact, _acs_tables, question
-from pellucid.explainers.local.individual import IndividualMoments, Question
+from local import DELTA, Exact, _acs_tables, individual_ask, paid_ask, question
 
 from pellucid.baselines import local as published
 from pellucid.explainers.local.encoder import best_label_weight
 from pellucid.explainers.local.history import Answered, History, paper_distance
-from pellucid.explainers.local.methods import NoisyGradient, NoisyMoments, explain, non_interactive, one_shot
-from pellucid.explainers.local.oracles import MomentsOracle, moments_mechanism
+from pellucid.explainers.local.methods import NoisyGradient, NoisyMoments, explain, non_interactive
+from pellucid.explainers.local.oracles import IndividualOracle, MomentsOracle
 from pellucid.explainers.local.stream import FITTED, STARTS
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.mechanisms import Spend, epsilon_of_rho, rho_of_epsilon_delta
+from pellucid.query import calibrated
 
 MARKS = (100, 500, 1500)
 STEPS = 300
@@ -50,22 +50,21 @@ class Asked:
         return question(self.z, WEIGHT)
 
     @functools.cached_property
-    def slope_norm(self) -> float:
-        """How far one record moves the slope (add-remove)."""
-        door = MomentsOracle(lambda _: [], self.sum, self.records, "add-remove", lambda charge: None)
-        return door.std_for(Fraction(1, 2))
+    def gradient_norm(self) -> float:
+        """How far one record moves the gradient (add-remove)."""
+        return MomentsOracle(paid_ask(lambda _: []), self.sum, self.records).std_for(Fraction(1, 2))
 
     @functools.cached_property
     def moments_std(self) -> tuple[float, float]:
         """(of A, of b) for ρ = 1/2, with the weight of labels that a stream uses."""
         w = best_label_weight(WEIGHT, math.sqrt(len(self.z)), "add-remove")
         asked = question(self.z, WEIGHT, w)
-        std = moments_mechanism(asked, "add-remove", Spend("rho", Fraction(1, 2))).law.std * asked.bound.unit / self.records
+        std = calibrated(asked, "add-remove", 1, Spend("rho", Fraction(1, 2))).law.std * asked.bound.unit / self.records
         return std, std / w
 
 
-class NumpyDoor:
-    """A door with NumPy's noise at the scale of the package's mechanisms."""
+class NumpyOracle:
+    """An oracle with NumPy's noise at the scale of the package's mechanisms."""
 
     radius = 1.0
 
@@ -80,15 +79,15 @@ class NumpyDoor:
         vector = self.asked.truth.b + of_vector * self.rng.normal(size=self.length)
         return NoisyMoments(self.asked.truth.a + of_matrix * noise, vector, of_matrix, of_vector)
 
-    def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisyGradient:
-        std = self.asked.slope_norm / math.sqrt(2 * rho)
+    def gradient(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisyGradient:
+        std = self.asked.gradient_norm / math.sqrt(2 * rho)
         exact = 2 * (self.asked.truth.a @ phi - self.asked.truth.b)
         return NoisyGradient(exact + std * self.rng.normal(size=self.length), std, self.length)
 
     def start(self, stage: str, candidates: Sequence[np.ndarray], rho: Fraction) -> int:
         lengths = [float(np.linalg.norm(2 * (self.asked.truth.a @ phi - self.asked.truth.b))) for phi in candidates]
         # The exponential mechanism with span 2Δ at ε with ε²/8 = ρ.
-        rate = math.sqrt(8 * rho) / (2 * self.asked.slope_norm)
+        rate = math.sqrt(8 * rho) / (2 * self.asked.gradient_norm)
         return int(np.argmax(-rate * np.array(lengths) + self.rng.gumbel(size=len(lengths))))
 
 
@@ -127,7 +126,7 @@ def stream(name: str, asked: list[Asked], method: str, price: Fraction, within: 
             run.excess.append(one.truth.relative(np.array(near[0].phi)))
             continue
         starts = starts_for(history, one.z, outputs) if method in ("adaptive", "enhanced") else []
-        made = explain(method, NumpyDoor(one, rng), price, steps=STEPS, candidates=starts)
+        made = explain(method, NumpyOracle(one, rng), price, steps=STEPS, candidates=starts)
         outputs.append(one.output)
         history.add(Answered(tuple(one.z), tuple(made.phi), len(history)))
         run.cost.append(float(made.cost))
@@ -157,7 +156,7 @@ def as_published(asked: list[Asked], epsilon: float, seed: int = 0) -> tuple[Run
             step = published.dpgd_explain
             phi = step(np.zeros(len(one.z)), sigma, STEPS, one.truth.a, one.truth.b, lambda t, eta=eta: eta / math.sqrt(t), rng)
             run.excess.append(one.truth.relative(phi))
-            run.cost.append(STEPS * one.slope_norm**2 / (2 * sigma**2))
+            run.cost.append(STEPS * one.gradient_norm**2 / (2 * sigma**2))
             run.steps.append(STEPS)
         best = run if best is None or run.median < best.median else best
     assert best is not None
@@ -169,10 +168,10 @@ def individual(x: np.ndarray, f: np.ndarray, zs: np.ndarray, epsilon: float, pla
     """All questions from data under one guarantee, charged as a whole at the opening."""
     weight, rho = Gaussian(bandwidth), rho_of_epsilon_delta(epsilon, DELTA)
     w = best_label_weight(weight, math.sqrt(x.shape[1]))
-    answers = IndividualMoments(Arrays(x, f), rho, len(x))  # type: ignore[arg-type]
+    ask = individual_ask(x, f, rho)
     run = Run(f"individual: Gaussian weight, bandwidth {bandwidth:g}, noise of ρ/{planned} a question")
     for z in zs:
-        made = one_shot(answers.answer(Question(question(z, weight, w), rho / planned)), 1.0)
+        made = explain("one-shot", IndividualOracle(ask, question(z, weight, w), len(x)), rho / planned)
         run.excess.append(Exact(z, x, f, weight).relative(made.phi))
         run.cost.append(0.0)
     run.cost[0] = float(rho)
@@ -190,7 +189,7 @@ def equal_loss(run: Run, reference: list[Run]) -> float:
 
 
 def check(asked: list[Asked], x: np.ndarray, f: np.ndarray, price: Fraction) -> None:
-    """The package's exact doors against NumPy's noise, on a few questions."""
+    """The package's exact noise against NumPy's noise, on a few questions."""
     rng = np.random.default_rng(1)
     for method in ("descent", "one-shot"):
         ours, quick = [], []
@@ -198,9 +197,9 @@ def check(asked: list[Asked], x: np.ndarray, f: np.ndarray, price: Fraction) -> 
             w = best_label_weight(WEIGHT, math.sqrt(len(one.z)), "add-remove") if method == "one-shot" else 1.0
             sum_ = question(one.z, WEIGHT, w)
             totals = sum_.bound.totals(sum_.map.of(x, f))  # type: ignore[attr-defined]
-            door = MomentsOracle(lambda _, totals=totals: totals, sum_, len(x), "add-remove", lambda charge: None, 1.0)
-            ours.append(one.truth.relative(explain(method, door, price, steps=STEPS).phi))
-            quick.append(one.truth.relative(explain(method, NumpyDoor(one, rng), price, steps=STEPS).phi))
+            oracle = MomentsOracle(paid_ask(lambda _, totals=totals: totals), sum_, len(x), 1.0)
+            ours.append(one.truth.relative(explain(method, oracle, price, steps=STEPS).phi))
+            quick.append(one.truth.relative(explain(method, NumpyOracle(one, rng), price, steps=STEPS).phi))
         print(
             f"{method}: median excess of 30 questions {np.median(ours):.5f} with exact noise, {np.median(quick):.5f} with NumPy's"
         )

@@ -34,16 +34,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from local import paid_ask
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from pellucid.explainers.local.encoder import best_label_weight, gradient_of, moments_of, read_moments
 from pellucid.explainers.local.methods import NoisyGradient, NoisyMoments, descent, one_shot, smallest_in_ball
-from pellucid.explainers.local.oracles import MomentsOracle, PassOracle, moments_mechanism
+from pellucid.explainers.local.oracles import MomentsOracle, PassOracle
 from pellucid.explainers.local.weights import FallingWeight, Gaussian, Stable, falling_supremum
 from pellucid.mechanisms import Spend, add_noise, rho_of_epsilon_delta
 from pellucid.public.schema import Relation
-from pellucid.query import Sum
+from pellucid.query import Sum, calibrated
 from pellucid.query.bounds import Ball
 
 DELTA = 1e-6
@@ -66,7 +67,7 @@ SPREAD = 0.25
 
 
 class Words:
-    """Coordinates that are words: what a `Encoder` is to the package."""
+    """Coordinates that are words: what an `Encoder` is to the package."""
 
     projector = None
 
@@ -109,7 +110,7 @@ def short_slope(encoder: Words, asked: Sequence[float], weight: FallingWeight, p
 
 def std_of(asked: Sum, relation: Relation, rho: float) -> float:
     """The noise on a coordinate of a sum in a ball, by the package's calibration."""
-    mechanism = moments_mechanism(asked, relation, Spend("rho", Fraction(rho)))
+    mechanism = calibrated(asked, relation, 1, Spend("rho", Fraction(rho)))
     return mechanism.law.std * asked.bound.unit  # type: ignore[attr-defined,no-any-return]
 
 
@@ -196,8 +197,8 @@ class Question:
         return np.asarray((self._weighted(parts) - self.z * parts.sum()) / len(self.reviews))
 
 
-class Door:
-    """The package's doors with NumPy's noise: the same standard deviations, and fast enough for thousands of releases.
+class NumpyOracle:
+    """The package's oracles with NumPy's noise: the same standard deviations, and fast enough for thousands of releases.
 
     `more` simulates a table with that many times as many reviews of the same distribution.
     """
@@ -208,13 +209,13 @@ class Door:
         self.question, self.rng, self.length = question, rng, question.encoder.length
         self.records = len(question.reviews) * more
         self.sum = moments_of(question.encoder, question.asked, question.weight, label_weight)  # type: ignore[arg-type]
-        self.exact = MomentsOracle(_unread, self.sum, Fraction(self.records), relation, _unread, RADIUS)
+        self.exact = MomentsOracle(paid_ask(_unread, relation), self.sum, Fraction(self.records), RADIUS)
         self.longest, self.relation = self.exact.longest, relation
         self.blank: dict[Fraction, NoisyMoments] = {}
 
     def moments(self, stage: str, rho: Fraction) -> NoisyMoments:
         if rho not in self.blank:
-            law = moments_mechanism(self.sum, self.relation, Spend("rho", rho)).law
+            law = calibrated(self.sum, self.relation, 1, Spend("rho", rho)).law
             self.blank[rho] = read_moments([0] * self.sum.size, self.sum, law, Fraction(self.records))
         blank = self.blank[rho]
         draw = self.rng.normal(0, blank.matrix_std, self.question.a.shape)
@@ -223,7 +224,7 @@ class Door:
         vector = self.question.b + self.rng.normal(0, blank.vector_std, self.length)
         return NoisyMoments(self.question.a + noise, vector, blank.matrix_std, blank.vector_std, blank.beside)
 
-    def slope(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisyGradient:
+    def gradient(self, stage: str, phi: np.ndarray, rho: Fraction) -> NoisyGradient:
         std = self.exact.std_for(rho)
         exact = 2 * (self.question.a @ phi - self.question.b)
         return NoisyGradient(exact + self.rng.normal(0, std, self.length), std, self.length)
@@ -388,8 +389,8 @@ def compare(
         flat = made_up(question, 1.0, np.full(len(z), 0.1), rng)
         found.add(("no data: made-up reviews, every rate 0.1", 0), question.score(smallest_in_ball(*flat, RADIUS)[0]))
         for relation in RELATIONS:
-            once = Door(question, relation, rng, best_label_weight(weight, question.encoder.farthest_from(z), relation))
-            walk = Door(question, relation, rng, 1 / RADIUS)
+            once = NumpyOracle(question, relation, rng, best_label_weight(weight, question.encoder.farthest_from(z), relation))
+            walk = NumpyOracle(question, relation, rng, 1 / RADIUS)
             for epsilon in EPSILONS:
                 rho = rho_of_epsilon_delta(epsilon, DELTA)
                 for _ in range(draws):
@@ -434,10 +435,11 @@ def bandwidths(reviews: Reviews, asked: np.ndarray, draws: int) -> None:
             question = Question(reviews, z, weight)
             counted.append(question.alpha.sum() ** 2 / (question.alpha**2).sum())
             for relation in RELATIONS:
-                door = Door(question, relation, rng, best_label_weight(weight, question.encoder.farthest_from(z), relation))
+                w = best_label_weight(weight, question.encoder.farthest_from(z), relation)
+                oracle = NumpyOracle(question, relation, rng, w)
                 for _ in range(draws):
                     found.add(
-                        (str(weight), relation, "one-shot"), question.score(one_shot(door.moments("moments", rho), RADIUS).phi)
+                        (str(weight), relation, "one-shot"), question.score(one_shot(oracle.moments("moments", rho), RADIUS).phi)
                     )
                     for name in ("rates and products", "made-up reviews, one slope"):
                         made = RATES[name](question, relation, float(rho), rng)
@@ -464,7 +466,7 @@ def needed(
             for more in times:
                 for _ in range(draws):
                     if more >= 1:
-                        noisy = Door(question, relation, rng, w, more).moments("moments", rho)
+                        noisy = NumpyOracle(question, relation, rng, w, more).moments("moments", rho)
                         found.add(("one-shot", relation, more), question.score(one_shot(noisy, RADIUS).phi))
                         found.add(("one-shot, few directions", relation, more), question.score(few_directions(noisy)))
                     for name, method in RATES.items():
@@ -507,7 +509,7 @@ def settings(reviews: Reviews, asked: np.ndarray, weight: FallingWeight) -> None
             key = (relation, epsilon)
             best = best_label_weight(weight, question.encoder.farthest_from(z), relation)
             for times in labels:
-                noisy = Door(question, relation, rng, times * best).moments("moments", rho)
+                noisy = NumpyOracle(question, relation, rng, times * best).moments("moments", rho)
                 for ridge in ridges:
                     name = f"one-shot, label weight × {times:g}, ridge {ridge:.0f} σ"
                     found.add((name, *key), question.score(ridged(noisy, ridge)))
@@ -529,7 +531,7 @@ def integers(reviews: Reviews, z: np.ndarray, weight: FallingWeight) -> None:
     print("### The package's own integers\n")
     w = best_label_weight(weight, question.encoder.farthest_from(z))
     asked = moments_of(question.encoder, question.asked, weight, w)  # type: ignore[arg-type]
-    mechanism = moments_mechanism(asked, "add-remove", Spend("rho", rho))
+    mechanism = calibrated(asked, "add-remove", 1, Spend("rho", rho))
     totals = reviews.totals(asked)
     exact = read_moments(totals, asked, mechanism.law, m)
     off = max(
@@ -552,7 +554,7 @@ def integers(reviews: Reviews, z: np.ndarray, weight: FallingWeight) -> None:
 def speed(reviews: Reviews, z: np.ndarray, weight: FallingWeight, lengths: Sequence[int] = (50, 100, 200, 500)) -> None:
     """Exact A once and steps on it, against a pass over the records per step: from how many steps on the first is faster."""
     print("### A once, or a pass per step\n")
-    print(f"{len(reviews):,} reviews, one core, the package's two doors with their integers and noise, seconds.\n")
+    print(f"{len(reviews):,} reviews, one core, the package's two oracles with their integers and noise, seconds.\n")
     print("| words | pass for A and b | a step on them | a pass per step | A pays from this many steps on |")
     print("|---|---|---|---|---|")
     rho = rho_of_epsilon_delta(1.0, DELTA) / 300
@@ -561,10 +563,10 @@ def speed(reviews: Reviews, z: np.ndarray, weight: FallingWeight, lengths: Seque
         encoder, asked = Words(d), tuple(z[:d].astype(float))
         phi = np.full(d, 0.5 / math.sqrt(d))
         sum_ = moments_of(encoder, asked, weight)  # type: ignore[arg-type]
-        door = MomentsOracle(part.totals, sum_, len(part), "add-remove", lambda charge: None)
-        first = _seconds(lambda door=door, phi=phi: door.gradient("slope 1", phi, rho))
-        step = min(_seconds(lambda door=door, phi=phi: door.gradient("slope 2", phi, rho)) for _ in range(3))
-        passes = PassOracle(part.totals, encoder, asked, weight, len(part), "add-remove", lambda charge: None)  # type: ignore[arg-type]
+        held = MomentsOracle(paid_ask(part.totals), sum_, len(part))
+        first = _seconds(lambda held=held, phi=phi: held.gradient("slope 1", phi, rho))
+        step = min(_seconds(lambda held=held, phi=phi: held.gradient("slope 2", phi, rho)) for _ in range(3))
+        passes = PassOracle(paid_ask(part.totals), encoder, asked, weight, len(part))  # type: ignore[arg-type]
         each = min(_seconds(lambda passes=passes, phi=phi: passes.gradient("slope", phi, rho)) for _ in range(2))
         even = (first - step) / (each - step) if each > step else math.inf
         print(f"| {d} | {first - step:.2f} | {step:.3f} | {each:.2f} | {even:.1f} |", flush=True)

@@ -26,6 +26,7 @@ import pandas as pd
 
 import pellucid as pel
 from pellucid.explainers.curves.steps import ClippedSteps, Steps, StepSize
+from pellucid.public.rows import Rows
 from pellucid.query import Joint, Sum, parts_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -208,7 +209,8 @@ class KeptTotals:
     """
 
     def __init__(self, engine):
-        self.rows = engine._whole(tuple(engine.schema))
+        names = tuple(engine.schema)
+        self.rows = Rows.joined(engine.batches(names), engine.schema, names)
         self.kept: dict[bytes, list[int]] = {}
         self.last = None
 
