@@ -1,8 +1,10 @@
 """The public surface, name by name: whatever is added or removed is a decision."""
 
+import ast
 import dataclasses
 import inspect
 import types
+from pathlib import Path
 
 import pellucid as pel
 
@@ -59,3 +61,26 @@ def test_settings_of_explainers_are_keywords():
         if name != "Explainer":
             by_position = [f.name for f in dataclasses.fields(explainer) if f.init and not f.kw_only]
             assert len(by_position) <= 2, (name, by_position)
+
+
+def fields_without_a_line(cls):
+    """Fields of a dataclass that no docstring line follows; a run of ε, δ and ρ may share one."""
+    (node,) = [
+        node
+        for node in ast.parse(Path(inspect.getfile(cls)).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+    ]
+    found = []
+    for here, after in zip(node.body, [*node.body[1:], None]):
+        if isinstance(here, ast.AnnAssign) and "ClassVar" not in ast.unparse(here.annotation):
+            said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            name = here.target.id
+            found += [] if said or name in ("_", "epsilon", "delta", "rho") else [name]
+    return found
+
+
+def test_every_field_of_a_public_value_has_its_own_line():
+    for name in pel.__all__:
+        thing = getattr(pel, name)
+        if inspect.isclass(thing) and dataclasses.is_dataclass(thing):
+            assert not fields_without_a_line(thing), name

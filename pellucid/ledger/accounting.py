@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import PlanError
 from ..mechanisms import RESOLUTION, Currency, Spend, epsilon_of_rho, exact, rho_of_epsilon_delta
+from ..public.frozen import settle
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class Budget:
             )
         if not 0 <= delta < 1:
             raise PlanError(f"Budget(delta={self.delta!r}): delta must be at least 0 and below 1, for example 1e-6.")
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-        object.__setattr__(self, "delta", float(self.delta))
+        settle(self, epsilon=float(self.epsilon), delta=float(self.delta))
 
     @property
     def currency(self) -> Currency:

@@ -15,33 +15,48 @@ STATUS = ("proved", "conditional", "not private")
 
 @dataclass(frozen=True)
 class Certificate:
-    """One release's guarantee, in the words of a reviewer.
-
-    `status` is "proved", "conditional" (then `conditions` says on what) or "not private". `assumptions` lists all that
-    the guarantee rests on and that was not enforced, the conditions included.
-    """
+    """One release's guarantee, in the words of a reviewer."""
 
     status: str
+    """"proved", "conditional" or "not private"."""
     conditions: tuple[str, ...]
+    """What a conditional guarantee is conditional on."""
     assumptions: tuple[str, ...]
+    """All that the guarantee rests on and that was not enforced, the conditions included."""
     explainer: dict[str, Any]
+    """The request as plain data."""
     account: str
+    """The private object that paid."""
     relation: str
+    """Whether one unit is replaced, or added or removed."""
     unit: str
+    """Whose presence is protected."""
     epsilon: float
     delta: float
     rho: float | None
+    """The guarantee of this release: ε and δ, and ρ in a zCDP account."""
     total: dict[str, Any]
+    """What the account has spent in all, and whether that bounds what was learned."""
     charges: tuple[dict[str, Any], ...]
+    """One for each draw of noise or private choice: mechanism, sensitivity, noise, bound, claims."""
     protects: dict[str, str]
+    """Whose data is protected, and whose is not."""
     bounds: dict[str, str]
+    """Where every declared range comes from."""
     references: tuple[str, ...]
+    """The publications behind it."""
     by: str
+    """Who asked."""
     purpose: str
+    """What for."""
     day: str
+    """The day of the release; the moment would tell how long a run took."""
     ledger: str
+    """The file that the charge is in."""
     entry: str
+    """The hash of the charge: the ledger can be asked whether it contains it."""
     versions: dict[str, str]
+    """Of the packages that made it."""
 
     @property
     def private(self) -> bool:
@@ -137,10 +152,15 @@ class Total:
     epsilon: float
     delta: float
     rho: float | None
+    """The guarantee of all of them: ε and δ, and ρ where all accounts are zCDP."""
     relation: str
+    """Under which neighbours it holds."""
     status: str
+    """The weakest status among them."""
     accounts: tuple[str, ...]
+    """The private objects that paid."""
     units: tuple[str, ...]
+    """Whose presence is protected; where they differ, the smallest is."""
 
     def __str__(self) -> str:
         rho = f" (ρ = {self.rho:.6g})" if self.rho is not None else ""

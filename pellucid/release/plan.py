@@ -122,7 +122,9 @@ class Plan:
     """What an explainer settled about one release, from public things only. `run`, `expected` and the certificate take it."""
 
     public: Public
+    """What planning saw."""
     stages: tuple[Stage, ...]
+    """The uses of the budget, in order."""
     details: Any = None
     """What the explainer wants to know again when it runs: a grid, an estimator, the way it will ask."""
     assumptions: tuple[str, ...] = ()

@@ -16,9 +16,12 @@ class Preview:
     """What a release would be worth: no data was touched and nothing was charged."""
 
     explainer: str
+    """The name of the explainer."""
     spend: Spend
+    """What it would cost, in the account's currency."""
     epsilon: float
     delta: float
+    """What that stands for."""
     labels: tuple[str, ...]
     """The outputs by name."""
     error: np.ndarray
@@ -30,6 +33,7 @@ class Preview:
     affordable: bool
     """Whether the account can pay for it now."""
     notes: tuple[str, ...]
+    """What else is known before paying."""
 
     @property
     def largest_error(self) -> float:

@@ -12,6 +12,7 @@ first: `share` is the part of the gradient that points along it, `gradient` is h
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -113,11 +114,14 @@ class Partial:
             if norm != "l2":
                 raise PlanError("the metric sensitivity is Euclidean; norm must be 'l2'.")
             return self.metric
-        key = f"_{relation}_{norm}"
-        if key not in self.__dict__:
-            found = self._size(norm) if relation == "add-remove" else self._distance(norm)
-            object.__setattr__(self, key, found)
-        return self.__dict__[key]
+        if (relation, norm) not in self._found:
+            self._found[relation, norm] = self._size(norm) if relation == "add-remove" else self._distance(norm)
+        return self._found[relation, norm]
+
+    @functools.cached_property
+    def _found(self) -> dict[tuple[str, str], Certified]:
+        """Certified sensitivities, each searched once: they are public, and a search takes seconds."""
+        return {}
 
     def _size(self, norm: Norm) -> Certified:
         outputs = self.formula.outputs
@@ -161,10 +165,13 @@ class Partial:
 
     def _ends(self, expr: sympy.Expr) -> tuple[Supremum, Supremum]:
         """(sup f, sup −f), found once per output."""
-        kept = self.__dict__.setdefault("_kept", {})
-        if expr not in kept:
-            kept[expr] = (self._largest(expr), self._largest(expr, -1))
-        return kept[expr]
+        if expr not in self._kept:
+            self._kept[expr] = (self._largest(expr), self._largest(expr, -1))
+        return self._kept[expr]
+
+    @functools.cached_property
+    def _kept(self) -> dict[sympy.Expr, tuple[Supremum, Supremum]]:
+        return {}
 
     def range(self, output: int = 0) -> tuple[float, float]:
         """Certified [inf, sup] of one output over the box, before any mean."""

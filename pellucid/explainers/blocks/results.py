@@ -17,10 +17,15 @@ class Votes(Ordered):
 
     kind: ClassVar[str] = "votes"
     items: tuple[str, ...]
+    """What was ranked, in the order it was declared."""
     votes: np.ndarray
+    """Mean Borda points of each item over the blocks: 0 for last, the number of items less one for first."""
     blocks: int
+    """How many blocks voted."""
     law: NoiseLaw
+    """The noise of the mean points."""
     ylabel: str = "mean points of a block"
+    """What they are called in the picture."""
 
     @property
     def names(self) -> tuple[str, ...]:

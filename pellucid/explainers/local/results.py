@@ -69,10 +69,12 @@ class LocalExplanation(Explanation):
     source: str = "data"
     """"data", "reused" or "history"."""
     method: str = "one-shot"
+    """How it was found."""
     number: int | None = None
     """The number of the answer in its stream, if it was computed from data."""
     rho: float = 0.0
     epsilon: float = 0.0
+    """What the question cost: ρ in a zCDP account, and the ε it stands for."""
     excess: float | None = None
     """How far noise is expected to lift the loss above the smallest one, in scaled units."""
     gain: float | None = None
@@ -90,6 +92,7 @@ class LocalExplanation(Explanation):
     steps: int = 0
     """How many noisy gradients were followed."""
     label: str = ""
+    """A name by which whoever asked knows the record again."""
     radius: float | None = None
     """How long φ may be."""
     shape: tuple[int, int] | None = None

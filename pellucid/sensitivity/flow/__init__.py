@@ -13,6 +13,7 @@ from typing import Any
 
 from ...errors import LoadError, PlanError
 from ...mechanisms.amounts import exact
+from ...public.frozen import settle
 from ...public.schema import check_relation, did_you_mean
 from . import drawing, notation
 from .characters import characters
@@ -52,7 +53,7 @@ class Flow:
     vertices: tuple[Vertex, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "vertices", arranged(self.vertices))
+        settle(self, vertices=arranged(self.vertices))
 
     @classmethod
     def parse(cls, text: str) -> Flow:
