@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..errors import PlanError
 from ..public.black_box import BlackBox
@@ -22,6 +22,9 @@ from .plan import Expected, Plan, Public
 
 if TYPE_CHECKING:
     from .stream import Channel, Stream
+
+S = TypeVar("S", bound="Stream")
+"""The streams that an interactive explainer makes."""
 
 _stored: dict[str, type[Explainer]] = {}
 
@@ -100,7 +103,7 @@ class Explainer(ABC):
         return False
 
 
-class Interactive(Explainer):
+class Interactive(Explainer, Generic[S]):
     """Base of explainers that can answer questions one after another: `Session.open` makes a stream of them.
 
     Such an explainer plans what a question may cost and what a stream needs to know; `opened` makes the stream, which asks
@@ -112,5 +115,5 @@ class Interactive(Explainer):
         return True
 
     @abstractmethod
-    def opened(self, plan: Plan, channel: Channel) -> Stream:
+    def opened(self, plan: Plan, channel: Channel) -> S:
         """The stream of questions. Nothing is read and nothing charged yet, unless one account per record is opened."""

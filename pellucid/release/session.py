@@ -21,7 +21,7 @@ from ..public.schema import Schema, Unit, check_relation
 from .account import OpenAccount
 from .certify import Asker, certificate_of
 from .door import Ask
-from .explainer import Explainer, Interactive
+from .explainer import Explainer, Interactive, S
 from .explanation import Explanation, from_json
 from .plan import Plan, Public
 from .preview import Preview
@@ -207,7 +207,7 @@ class Session:
 
     def open(
         self,
-        explainer: Interactive,
+        explainer: Interactive[S],
         *,
         epsilon: Any = None,
         rho: Any = None,
@@ -215,7 +215,7 @@ class Session:
         by: str = "",
         purpose: str = "",
         name: str = "",
-    ) -> Any:
+    ) -> S:
         """Open a stream of questions with a slice of the budget; use it in a with-statement.
 
         A stream that was opened before with the same explainer, slice and `name` goes on where it was. Every step is charged just

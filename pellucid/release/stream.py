@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from ..engine import Engine, Prepared
 from ..errors import PlanError, StreamClosed
@@ -275,7 +275,7 @@ class Stream:
         """Answer no more questions. Nothing is lost: opened again with the same settings, the stream goes on."""
         self._open = False
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         self._check_open()
         return self
 

@@ -47,7 +47,7 @@ class LocalPlan:
 
 
 @dataclass(frozen=True)
-class LocalLinear(OfModel, Interactive):
+class LocalLinear(OfModel, Interactive[LocalStream]):
     """A linear explanation of a model around one record, fitted to the private records near it.
 
     Each feature is scaled to [0, 1] by its declared bounds, and φ minimises Σ α(‖x − z‖)·(φ·(x − z) − f(x))² over ‖φ‖ ≤ `radius`,
