@@ -81,7 +81,7 @@ from .release.plan import Plan
 from .release.preview import Preview
 from .release.session import Session
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 moved.install()
 

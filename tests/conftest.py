@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 sys.path[:0] = [str(TESTS), *sorted(str(path) for path in TESTS.rglob("*/") if path.name != "__pycache__")]
+# Studies are imported by the names they have there; last, because some are called like tests.
+sys.path.append(str(TESTS.parent / "benchmarks"))
 
 from people import make_people, risk  # noqa: E402
 from sources import Seeded, Silent  # noqa: E402

@@ -81,3 +81,9 @@ class LocalEngine:
 
     def _note(self, outcomes: Outcomes) -> None:
         self.outcomes = outcomes
+
+    def __repr__(self) -> str:
+        return "LocalEngine()"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an engine holds records and is not saved")

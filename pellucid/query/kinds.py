@@ -86,6 +86,8 @@ class Sum:
 
     def __post_init__(self) -> None:
         check_reviewed(self.bound, "bound")
+        if type(self.over) not in (Records, Pairs, Couples, Blocks):
+            raise PlanError(f"over={self.over!r}: contributions come from Records(), Pairs(), Couples() or Blocks(n).")
         if self.bound.of_blocks and not isinstance(self.over, Blocks):
             raise PlanError("votes are cast by blocks: a person with several rows has no part of a vote.")
 
@@ -108,6 +110,8 @@ class Joint:
     def __post_init__(self) -> None:
         if not self.sums:
             raise PlanError("Joint([]): needs at least one sum.")
+        if not all(type(part) is Sum for part in self.sums):
+            raise PlanError("Joint: joins sums, and nothing else.")
         settle(self, sums=tuple(self.sums))
 
     @property
@@ -128,7 +132,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         check_reviewed(self.image, "image")
-        if not self.image.fits(self.of.bound) or not isinstance(self.of.over, Records):
+        if type(self.of) is not Sum or not self.image.fits(self.of.bound) or not isinstance(self.of.over, Records):
             raise PlanError(f"{type(self.image).__name__} is no image of these totals: its theorem is about others.")
 
     @property
@@ -165,8 +169,9 @@ class Choice:
     def __post_init__(self) -> None:
         check_reviewed(self.score, "score")
         allowed = (Records, Pairs, Couples) if self.score.over_pairs else (Records,)
-        parts = parts_of(self.of)
-        if not self.score.fits(self.bound) or not all(isinstance(p.over, allowed) and p.bound == self.bound for p in parts):
+        alike = all(isinstance(p.over, allowed) and p.over == self.over and p.bound == self.bound for p in parts_of(self.of))
+        covered = type(self.of) is Sum or (type(self.of) is Joint and self.score.side_by_side)
+        if not (covered and alike and self.score.fits(self.bound)):
             raise PlanError(
                 "a choice is made on a histogram over records (for a quantile also over pairs or couples): the span of its score "
                 "is known for these alone."

@@ -24,16 +24,24 @@ PACKAGE = Path(__file__).parents[1]
 _classes: set[type] = set()
 
 
-@functools.lru_cache(maxsize=1024)
-def is_ours(cls: type) -> bool:
-    """Whether a class was written in a file of this package."""
+def written_here(cls: type) -> bool:
+    """Whether a class says that it comes from a file of this package."""
     origin = getattr(sys.modules.get(cls.__module__), "__file__", None)
     return origin is not None and PACKAGE in Path(origin).parents
 
 
+@functools.lru_cache(maxsize=1024)
+def is_ours(cls: type) -> bool:
+    """Whether a class is the one that a file of this package defines: a copy with its name is not."""
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls and written_here(cls)
+
+
 def reviewed(cls: C) -> C:
     """Register a bound, an image or a score of this package; one that comes from elsewhere is refused."""
-    if not is_ours(cls):
+    if not written_here(cls):
         raise PlanError(
             f"{cls.__name__} is not part of Pellucid. Noise is scaled by what reviewed classes say of themselves; to add one, "
             "put it into the package with its proof and the test that attains it (docs/contributing-bound.md)."

@@ -23,6 +23,8 @@ class Score(ABC):
     claim: str
     over_pairs: bool = False
     """Whether its theorem covers pairs and couples too: then the span is per contribution, and a unit may touch two of them."""
+    side_by_side: bool = False
+    """Whether its theorem covers several sums side by side, all of which one unit touches."""
 
     @abstractmethod
     def fits(self, bound: Bound) -> bool:

@@ -23,6 +23,9 @@ def changes(over: Over, relation: Relation) -> tuple[int, int]:
 
 def released_parts(query: Query) -> tuple[Sum | Reading, ...]:
     """The parts whose integers lie side by side in a release."""
+    # Of these very classes: a subclass could say another thing about how far it moves.
+    if type(query) not in (Sum, Joint, Reading):
+        raise PlanError(f"{type(query).__name__} is not a query; ask for a Sum, a Joint or a Reading.")
     return tuple(query.sums) if isinstance(query, Joint) else (query,)
 
 

@@ -14,7 +14,7 @@ from ..errors import PlanError
 from ..public.black_box import BlackBox
 from ..public.model import Model
 from ..public.schema import Schema
-from ..query.reviewed import is_ours
+from ..query.reviewed import is_ours, written_here
 from ..sensitivity import Flow
 from .door import Ask
 from .explanation import Explanation
@@ -44,7 +44,9 @@ class Explainer(ABC):
         own = cls.__dict__.get("stored_as")
         if own is None:
             return
-        if _stored.get(own, cls).__qualname__ != cls.__qualname__ or (not is_ours(cls) and own.startswith("pellucid.")):
+        known = _stored.get(own, cls)
+        another = (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__)
+        if another or (not written_here(cls) and own.startswith("pellucid.")):
             raise PlanError(
                 f"{cls.__name__}.stored_as = {own!r}: another explainer has this name in ledgers; choose one of your own."
             )
@@ -52,8 +54,12 @@ class Explainer(ABC):
 
     @classmethod
     def stored_name(cls) -> str:
-        """The registered name; for one that has none, where it was written. A subclass does not inherit it."""
-        return cls.__dict__.get("stored_as") or f"{cls.__module__}.{cls.__qualname__}"
+        """The registered name; for one that has none, where it was written. A subclass does not inherit it.
+
+        Names of somebody's own are registered in one process only, so where they were written is part of them.
+        """
+        own, place = cls.__dict__.get("stored_as"), f"{cls.__module__}.{cls.__qualname__}"
+        return own if own and is_ours(cls) else f"{own} in {place}" if own else place
 
     @property
     def models(self) -> tuple[BlackBox, ...]:

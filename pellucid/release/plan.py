@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -71,7 +71,7 @@ class Public:
     def stage(self, name: str, query: Query | Choice, share: Fraction = WHOLE) -> Stage:
         """A stage whose question is known now: it is calibrated here, once."""
         how = self.choosing(query, share) if isinstance(query, Choice) else self.mechanism(query, share)
-        return Stage(name, share, query, how)
+        return Stage(name, share, query, how, (query, share, self))
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ class Stage:
     """What is asked; None where earlier answers decide it."""
     how: Mechanism | Choosing | None = None
     """The calibrated noise or choice of the query."""
+    settled_for: tuple[Any, Fraction, Public] | None = field(default=None, repr=False, compare=False)
+    """The query, share and public facts that it was calibrated for: noise is not passed on to another question."""
 
     @property
     def mechanism(self) -> Mechanism:
@@ -138,12 +140,33 @@ class Plan:
             raise PlanError("the stages of a plan must have positive shares that add up to one.")
         if len(set(names)) < len(names):
             raise PlanError("the stages of a plan must have different names.")
+        for stage in self.stages:
+            query, share, public = stage.settled_for or (None, stage.share, self.public)
+            if query is not stage.query or share != stage.share or public is not self.public:
+                raise PlanError(
+                    f"stage {stage.name!r} was calibrated for another question, share or session; make it with "
+                    "public.stage(name, query, share), from what plan() was given."
+                )
 
     def __getitem__(self, name: str) -> Stage:
         for stage in self.stages:
             if stage.name == name:
                 return stage
         raise PlanError(f"stage {name!r} was not planned; planned are {', '.join(stage.name for stage in self.stages)}.")
+
+    def __str__(self) -> str:
+        """The stages in words, for whoever asks what a release would do."""
+        lines = [f"for {self.public.spend.text}, under {self.public.relation} neighbours, {self.public.unit.text}:"]
+        for stage in self.stages:
+            how = stage.how
+            if how is None:
+                told = "asked when earlier answers are known" if len(self.stages) > 1 else "asked question by question"
+            elif isinstance(how, Mechanism):
+                told = f"{how.size} numbers with {how.kind} noise"
+            else:
+                told = f"a private choice by the {how.name.removesuffix(' mechanism')} mechanism"
+            lines.append(f"  {stage.name}: {float(stage.share):.0%}, {told}")
+        return "\n".join([*lines, *(f"  assumes that {text}" for text in self.assumptions)])
 
     @property
     def shares(self) -> dict[str, Fraction]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ..errors import PlanError
+from ..public.black_box import BlackBox
+from ..query.reviewed import is_ours
 from .explainer import Explainer
 from .plan import Public
 
@@ -23,6 +26,7 @@ def request_text(explainer: Explainer, public: Public, **more: Any) -> str:
         "currency": public.spend.currency,
         "amount": str(public.spend.amount),
         "expected_rows": public.expected_rows,
+        **_undescribed(explainer),
         **more,
     }
     try:
@@ -31,6 +35,14 @@ def request_text(explainer: Explainer, public: Public, **more: Any) -> str:
         raise PlanError(
             f"{type(explainer).__name__} was given a setting that is neither a number, text, nor a list of these."
         ) from None
+
+
+def _undescribed(explainer: Explainer) -> dict[str, Any]:
+    """All settings of an explainer of somebody's own: one that derives from ours may have settings that `describe` leaves out."""
+    if is_ours(type(explainer)) or not is_dataclass(explainer):
+        return {}
+    settings = {f.name: getattr(explainer, f.name) for f in fields(explainer) if f.repr}
+    return {"settings": {name: repr(value) for name, value in settings.items() if not isinstance(value, BlackBox)}}
 
 
 def request_key(text: str) -> str:

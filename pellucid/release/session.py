@@ -256,6 +256,16 @@ class Session:
         explainer.columns(self.schema)
         for model in explainer.models:
             model.ready(self.schema)
-        plan = explainer.plan(Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows))
+        public = Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows)
+        plan = explainer.plan(public)
+        if not isinstance(plan, Plan):
+            raise PlanError(
+                f"{type(explainer).__name__}.plan returned a {type(plan).__name__}; it returns pel.Plan(public, (public.stage(name, "
+                "query),)), see docs/any-explainer.md."
+            )
+        if plan.public is not public:
+            raise PlanError(
+                f"{type(explainer).__name__}.plan must make a Plan of what it is given: a plan is for one session and price."
+            )
         self._trials.run(plan.trial)
         return plan

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any, Protocol, Self
 
 from ..engine import Engine, Prepared
-from ..errors import PlanError, StreamClosed
-from ..ledger import Entry, Reservation, charge_units
+from ..errors import BudgetExceeded, PlanError, StreamClosed
+from ..ledger import Entry, Reservation, charge_units, from_units
 from ..ledger.accounting import Amount
 from ..mechanisms import Spend, is_private
 from ..query import Sum
@@ -74,6 +74,8 @@ class Channel:
         self._explainer, self._engine, self._account, self._asker = explainer, engine, account, asker
         self._key, self._request = key, request
         self._seen, self._spent, self._counted = 0, 0, 0
+        # Charged by this process since the ledger was last read.
+        self._unseen = 0
         self._asked: dict[int, dict[str, Any]] = {}
         self._noise_was_private = is_private()
         self._accounts: IndividualAccounts | None = None
@@ -114,7 +116,7 @@ class Channel:
         """Answers of this stream that were given since the last call, by this process or another."""
         if is_private() != self._noise_was_private:
             raise PlanError("the source of noise was exchanged; open the stream again, so that nothing leans on test noise.")
-        found = []
+        found, self._unseen = [], 0
         for entry, text in self._thread(self._seen):
             self._seen = entry.seq
             self._spent += entry.amount
@@ -136,12 +138,12 @@ class Channel:
 
     def _left(self) -> int:
         """What the slice and the account can still pay, in the ledger's units."""
-        slice_left = charge_units(self.plan.public.spend.amount) - self._spent
+        slice_left = charge_units(self.plan.public.spend.amount) - self._spent - self._unseen
         return max(0, min(slice_left, self._account.standing.remaining))
 
     @property
     def spent(self) -> Amount:
-        return self._account.amount(self._spent)
+        return self._account.amount(self._spent + self._unseen)
 
     @property
     def remaining(self) -> Amount:
@@ -151,7 +153,12 @@ class Channel:
         """A new question: `about` has an entry "asked" with what is asked, `totals` reads the records."""
         made = Question(about, self._account.noise_is_private())
 
+        if "asked" not in about:
+            raise PlanError("a question says what is asked: give about={'asked': …}.")
+
         def pay(charge: Charge) -> None:
+            if self._accounts is not None and made.paid:
+                raise PlanError("with one account per record a question is asked once: it is counted by what was put on record.")
             made.paid.append((self._pay(charge, about if not made.paid else {}), charge))
 
         if self._accounts is None:
@@ -166,7 +173,13 @@ class Channel:
         request = json.dumps({"explainer": name, "stream": self._key[:16], "stage": charge.stage, **about})
         ledger = self._account.ledger
         if self._accounts is None:
-            return ledger.reserve(self._account.name, charge_units(charge.amount), request=request, **self._signed())
+            units, left = charge_units(charge.amount), self._left()
+            if units > left:
+                asked, rest = float(charge.amount), float(from_units(left))
+                raise BudgetExceeded(self._account.name, self.plan.public.spend.currency, asked, rest)
+            paid = ledger.reserve(self._account.name, units, request=request, **self._signed())
+            self._unseen += units
+            return paid
         paid = ledger.prepaid(self._account.name, request=request, **self._signed())
         self._count_others(self._accounts, paid)
         return paid

@@ -267,14 +267,8 @@ def test_it_pickles_without_its_trial():
 )
 def test_a_session_takes_it_where_it_takes_a_model(trained_on, status):
     """Requests, conditions, what is protected and where bounds come from are written from it as from a model."""
-
-    class OfClusters(pel.Distribution):
-        models = (clustering(old, trained_on=trained_on),)
-
-    # As if it were one of ours: a foreign explainer would add a condition of its own.
-    OfClusters.__module__ = pel.Distribution.__module__
     session = pel.Session(frame(), SCHEMA, budget=pel.Budget(epsilon=1.0))
-    certificate = session.release(OfClusters("sex"), epsilon=0.5).certificate
+    certificate = session.release(pel.ClusterHistograms(clustering(old, trained_on=trained_on)), epsilon=0.5).certificate
     assert certificate.status == status and "training data of old" in certificate.protects
     assert any("old is a function of one row" in text for text in certificate.assumptions)
     assert "output of old" in certificate.bounds and certificate.text and session.history()

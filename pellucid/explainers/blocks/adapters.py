@@ -82,7 +82,7 @@ class partial_dependence(Adapter):
     x: Sequence[Any]
     response: str = "auto"
     features: Sequence[str] | None = None
-    needs = ("sklearn.inspection", "pip install 'scikit-learn>=1.7'")
+    needs = ("sklearn.inspection", "pip install 'pellucid[sklearn]'")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,7 +114,7 @@ class permutation_importance(Adapter):
     scoring: Any = None
     n_repeats: int = 5
     seed: int = 0
-    needs = ("sklearn.inspection", "pip install 'scikit-learn>=1.7'")
+    needs = ("sklearn.inspection", "pip install 'pellucid[sklearn]'")
 
     def __call__(self, rows: pd.DataFrame) -> pd.Series:
         from sklearn.inspection import permutation_importance as by_sklearn
@@ -201,7 +201,7 @@ class local_surrogate(Adapter):
     width: float = 0.75
     scale: Mapping[str, float] | None = None
     signed: bool = True
-    needs = ("sklearn.linear_model", "pip install 'scikit-learn>=1.7'")
+    needs = ("sklearn.linear_model", "pip install 'pellucid[sklearn]'")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -240,7 +240,7 @@ class tree_surrogate(Adapter):
     model: Any
     features: Sequence[str]
     max_depth: int = 4
-    needs = ("sklearn.tree", "pip install 'scikit-learn>=1.7'")
+    needs = ("sklearn.tree", "pip install 'pellucid[sklearn]'")
 
     def __call__(self, rows: pd.DataFrame) -> pd.Series:
         from sklearn.tree import DecisionTreeRegressor
@@ -303,7 +303,7 @@ class ebm_shape(Adapter):
     features: Sequence[str] | None = None
     classify: bool = False
     max_rounds: int = 300
-    needs = ("interpret.glassbox", "pip install interpret-core")
+    needs = ("interpret.glassbox", "pip install 'pellucid[interpret]'")
 
     def __call__(self, rows: pd.DataFrame) -> np.ndarray:
         from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor

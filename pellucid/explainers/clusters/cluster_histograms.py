@@ -196,15 +196,15 @@ class ClusterHistograms(Explainer):
             )
         counts = layout.counts()
         score = CombinationScore(bound.groups, bound.sizes, *self.weight_numbers(), self.per_cluster)
-        combination = Choice(counts, score)
-        how = public.choosing(combination, shares["choice"])
-        choices = [Stage("choice", shares["choice"], combination, how)]
+        whole = public.stage("choice", Choice(counts, score), shares["choice"])
+        assert isinstance(whole.how, Choosing)
+        choices = [whole]
         if self.method == "two-stage":
             k = min(max(self.candidates, self.per_cluster), len(bound.sizes))
             candidates = Choice(counts, self.candidate_score(bound), k)
             choices = [public.stage("candidates", candidates, shares["candidates"]), Stage("choice", shares["choice"])]
         histograms = later((name, shares[name]) for name in ("inside", "whole"))
-        return Plan(public, (*choices, *histograms), details=Design(layout, score, how))
+        return Plan(public, (*choices, *histograms), details=Design(layout, score, whole.how))
 
     def candidate_score(self, bound: CrossCells) -> CandidateScore:
         interest, sufficiency, _ = self.weight_numbers()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import PlanError
 from ...mechanisms import Choosing, Norms, Spend, calibrate_choice, choose
 from ...public.schema import Relation
 from ...query.bound import UNITS, Bound, ceil_sqrt
@@ -34,6 +35,9 @@ class GradientAt(Image):
     worth: float
     """What one unit of it is worth in the gradient of the loss."""
     claim = "local-gradient"
+
+    def __post_init__(self) -> None:
+        _check_point(self.bound, self.phi, self.bits)
 
     @property
     def size(self) -> int:
@@ -59,6 +63,15 @@ class GradientAt(Image):
     @property
     def scale_text(self) -> str:
         return f"{self.worth * UNITS:g} in a slope"
+
+
+def _check_point(bound: Moments, phi: tuple[int, ...], bits: int) -> None:
+    """The premise of local-gradient: a whole-number point no longer than 2^bits."""
+    whole = len(phi) == bound.length and all(type(v) is int for v in phi) and 0 <= bits <= 24
+    if not whole or sum(v * v for v in phi) > 1 << (2 * bits):
+        raise PlanError(
+            f"a gradient is read at a point of {bound.length} whole numbers, no longer than 2^{bits}, with 0 to 24 bits."
+        )
 
 
 class _Shortest(Score):
@@ -101,6 +114,10 @@ class ShortestGradient(_Shortest):
     worth: float
     """What one unit of a gradient is worth."""
 
+    def __post_init__(self) -> None:
+        for phi in self.points:
+            _check_point(self.bound, phi, self.bits)
+
     def fits(self, bound: Bound) -> bool:
         return bound == self.bound
 
@@ -120,6 +137,7 @@ class ShortestGradient(_Shortest):
 class ShortestSum(_Shortest):
     """The candidates as sums side by side, each the gradient at one of them."""
 
+    side_by_side = True
     bound: Ball
     worth: float
     """What one unit of a gradient is worth."""

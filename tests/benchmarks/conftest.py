@@ -1,6 +1,0 @@
-"""Studies of `benchmarks/` are imported by the names they have there."""
-
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
