@@ -260,8 +260,8 @@ class Session:
         plan = explainer.plan(public)
         if not isinstance(plan, Plan):
             raise PlanError(
-                f"{type(explainer).__name__}.plan returned a {type(plan).__name__}; it returns pel.Plan(public, (public.stage(name, "
-                "query),)), see docs/any-explainer.md."
+                f"{type(explainer).__name__}.plan returned a {type(plan).__name__}; it must return a pel.Plan, such as "
+                "pel.Plan(public, (public.stage(name, query),)): see docs/any-explainer.md."
             )
         if plan.public is not public:
             raise PlanError(

@@ -95,6 +95,27 @@ def test_a_plan_is_for_one_session_and_one_price():
     assert float(one.spent) == pytest.approx(0.1) and float(other.spent) == 0
 
 
+class FromBefore(pel.Distribution):
+    """As explainers were written for 0.1.0."""
+
+    def plan(self, public):
+        return {"counts": Fraction(1)}
+
+
+def test_an_explainer_of_the_version_before_is_told_what_to_change():
+    session = pel.Session({"x": [0.5] * 50, "y": [0.0] * 50}, SCHEMA, budget=pel.Budget(epsilon=1.0))
+    with pytest.raises(pel.PlanError, match="must return a pel.Plan"):
+        session.release(FromBefore("x"), epsilon=0.1)
+    assert float(session.spent) == 0
+
+
+def test_a_plan_can_be_read():
+    session = pel.Session({"x": [0.5] * 500, "y": [0.0] * 500}, SCHEMA, budget=pel.Budget(epsilon=1.0))
+    told = str(session.plan(pel.AccumulatedEffects(MODEL, "x"), epsilon=0.5))
+    assert "ε = 0.5" in told and "places: 20%" in told and "laplace noise" in told and len(told) < 500
+    assert "private choice" in str(session.plan(pel.ShapRanking(MODEL, {"x": 0.5}, how="picks"), epsilon=0.5))
+
+
 class Loose(Sum):
     """A sum that says it moves less far than its bound."""
 

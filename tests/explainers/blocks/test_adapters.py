@@ -195,7 +195,7 @@ def test_ebm_shape(rows, feature, x, classify):
 
 @pytest.mark.skipif(importlib.util.find_spec("interpret") is not None, reason="interpret is installed")
 def test_a_missing_package_is_said_while_planning():
-    with pytest.raises(PlanError, match="pip install interpret-core"):
+    with pytest.raises(PlanError, match=r"pip install .pellucid\[interpret\]"):
         adapters.ebm_shape("bmi", [20, 30], "ill")
 
 
