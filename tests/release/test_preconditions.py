@@ -104,7 +104,7 @@ class FromBefore(pel.Distribution):
 
 def test_an_explainer_of_the_version_before_is_told_what_to_change():
     session = pel.Session({"x": [0.5] * 50, "y": [0.0] * 50}, SCHEMA, budget=pel.Budget(epsilon=1.0))
-    with pytest.raises(pel.PlanError, match="must return a pel.Plan"):
+    with pytest.raises(pel.PlanError, match=r"must return a pel\.Plan"):
         session.release(FromBefore("x"), epsilon=0.1)
     assert float(session.spent) == 0
 
