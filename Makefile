@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all coverage lint types format wheel bench clean
+.PHONY: demo test test-all coverage lint types format wheel bench clean check-explainer check-bound check-engine check-store
 
 demo: $(READY)
 	$(BIN)/pellucid demo --output demo-output
@@ -29,6 +29,19 @@ types: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What is checked for you when you have added something: see docs/contributing.md.
+check-explainer: $(READY)
+	$(BIN)/python -m pytest -n 2 tests/contract tests/test_surface.py tests/test_layers.py -k "$(NAME) or layers or surface"
+
+check-bound: $(READY)
+	$(BIN)/python -m pytest -n 2 tests/test_proofs.py tests/test_claims_attained.py tests/query
+
+check-engine: $(READY)
+	$(BIN)/python -m pytest -n 2 tests/engine
+
+check-store: $(READY)
+	$(BIN)/python -m pytest -n 2 tests/ledger
 
 # The wheel in a clean environment; about a minute.
 wheel: $(READY)
