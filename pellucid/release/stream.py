@@ -138,8 +138,11 @@ class Channel:
 
     def _left(self) -> int:
         """What the slice and the account can still pay, in the ledger's units."""
-        slice_left = charge_units(self.plan.public.spend.amount) - self._spent - self._unseen
-        return max(0, min(slice_left, self._account.standing.remaining))
+        return max(0, min(self._slice_left, self._account.standing.remaining))
+
+    @property
+    def _slice_left(self) -> int:
+        return charge_units(self.plan.public.spend.amount) - self._spent - self._unseen
 
     @property
     def spent(self) -> Amount:
@@ -173,7 +176,8 @@ class Channel:
         request = json.dumps({"explainer": name, "stream": self._key[:16], "stage": charge.stage, **about})
         ledger = self._account.ledger
         if self._accounts is None:
-            units, left = charge_units(charge.amount), self._left()
+            # The account's budget is the ledger's to enforce; the slice is a limit of ours.
+            units, left = charge_units(charge.amount), self._slice_left
             if units > left:
                 asked, rest = float(charge.amount), float(from_units(left))
                 raise BudgetExceeded(self._account.name, self.plan.public.spend.currency, asked, rest)
