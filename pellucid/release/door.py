@@ -58,14 +58,14 @@ class Door:
                 return known
         return self._read(query)
 
-    def noisy(self, stage: str, query: Query, how: Mechanism, spend: Spend, *claims: str) -> Answer:
+    def _noisy(self, stage: str, query: Query, how: Mechanism, spend: Spend, *claims: str) -> Answer:
         """Noisy totals: exact integers plus one calibrated draw."""
         _check_cost(how.cost, spend)
         self._pay(self._charge(stage, query, how, spend, claims))
         integers = shielded(lambda: add_noise(self._totals(query, how), how))
         return Answer(tuple(integers), tuple(part.released for part in released_parts(query)), how.law, self.public.rows)
 
-    def chosen(self, stage: str, choice: Choice, how: Choosing, spend: Spend) -> list[Any]:
+    def _chosen(self, stage: str, choice: Choice, how: Choosing, spend: Spend) -> list[Any]:
         """A private choice by exact totals."""
         _check_cost(how.cost, spend)
         self._pay(choice_charge(stage, spend.amount, choice, how, self.public.relation, self.public.unit))
@@ -103,13 +103,13 @@ class Ask:
         """Noisy totals of a stage; `query` where earlier answers decided what is asked."""
         planned = self._open(stage, query)
         assert not isinstance(planned.query, Choice) and planned.query is not None
-        return self._door.noisy(stage, planned.query, planned.mechanism, self.plan.spend(planned))
+        return self._door._noisy(stage, planned.query, planned.mechanism, self.plan.spend(planned))
 
     def choose(self, stage: str, choice: Choice | None = None) -> list[Any]:
         """A private choice: positions of the chosen candidates, best first."""
         planned = self._open(stage, choice)
         assert isinstance(planned.query, Choice) and isinstance(planned.how, Choosing)
-        return self._door.chosen(stage, planned.query, planned.how, self.plan.spend(planned))
+        return self._door._chosen(stage, planned.query, planned.how, self.plan.spend(planned))
 
     def _open(self, name: str, query: Query | Choice | None) -> Stage:
         planned = self.plan[name]
@@ -125,12 +125,12 @@ class PaidAsk(Door):
 
     def total(self, stage: str, query: Query, amount: Fraction, *claims: str) -> Answer:
         """Noisy totals for this amount; `claims` are theorems it rests on besides those of its bound."""
-        return self.noisy(stage, query, self.mechanism(query, amount), self._spend(amount), *claims)
+        return self._noisy(stage, query, self.mechanism(query, amount), self._spend(amount), *claims)
 
     def choose(self, stage: str, choice: Choice, amount: Fraction) -> list[Any]:
         """A private choice for this amount."""
         how = replace(self.public, spend=self._spend(amount)).choosing(choice)
-        return self.chosen(stage, choice, how, self._spend(amount))
+        return self._chosen(stage, choice, how, self._spend(amount))
 
     def mechanism(self, query: Query, amount: Fraction) -> Mechanism:
         """The noise a query would get for this amount. Nothing is read."""
@@ -154,7 +154,7 @@ class IndividualAsk(Door):
 
     def total(self, stage: str, query: Sum, amount: Fraction) -> Answer:
         """Noisy totals over the records that can still pay for them. Claim: individual-filter"""
-        return self.noisy(stage, query, self.mechanism(self.public, query, amount), Spend("rho", amount), "individual-filter")
+        return self._noisy(stage, query, self.mechanism(self.public, query, amount), Spend("rho", amount), "individual-filter")
 
     def _charge(self, stage: str, query: Query, how: Mechanism, spend: Spend, claims: tuple[str, ...]) -> Charge:
         (part,) = released_parts(query)

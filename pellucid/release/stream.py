@@ -26,7 +26,7 @@ from .charge import Charge
 from .door import Door, IndividualAsk, PaidAsk, Totals
 from .explainer import Explainer
 from .explanation import Explanation, from_json
-from .individual import IndividualAccounts
+from .individual import IndividualAccounts, check_individual
 from .plan import Plan
 
 
@@ -96,7 +96,7 @@ class Channel:
         `again` makes the sum, and its price, of a question from what the ledger has about it.
         """
         public = self.plan.public
-        accounts = IndividualAccounts(prepared, public.spend.amount, public.relation, public.unit)
+        check_individual(public.relation, public.unit)
         for entry, _ in self._thread():
             if entry.kind == "reserve" and entry.amount:
                 self._whole = Reservation(entry.seq, entry.account, entry.amount, entry.hash)
@@ -104,7 +104,9 @@ class Channel:
         else:
             units = charge_units(public.spend.amount)
             self._whole = self._account.ledger.reserve(self._account.name, units, request=self._request, **self._signed())
-        self._accounts, self._again = accounts, again
+        # Not before the charge is on disk: how many accounts there are is a secret.
+        self._accounts = IndividualAccounts(prepared, public.spend.amount, public.relation, public.unit)
+        self._again = again
 
     def _signed(self) -> dict[str, str]:
         return {"key": self._key, "by": self._asker.by, "purpose": self._asker.purpose}
@@ -154,10 +156,9 @@ class Channel:
 
     def question(self, about: dict[str, Any], totals: Totals) -> Question:
         """A new question: `about` has an entry "asked" with what is asked, `totals` reads the records."""
-        made = Question(about, self._account.noise_is_private())
-
         if "asked" not in about:
             raise PlanError("a question says what is asked: give about={'asked': …}.")
+        made = Question(about, self._account.noise_is_private())
 
         def pay(charge: Charge) -> None:
             if self._accounts is not None and made.paid:

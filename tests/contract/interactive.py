@@ -38,7 +38,7 @@ class Seen:
 @contextlib.contextmanager
 def door_seen():
     """Everything that goes through any door meanwhile."""
-    seen, noisy, chosen = [], Door.noisy, Door.chosen
+    seen, noisy, chosen = [], Door._noisy, Door._chosen
 
     def noisy_seen(self, stage, query, how, spend, *claims):
         seen.append(Seen(query, how, spend))
@@ -48,11 +48,11 @@ def door_seen():
         seen.append(Seen(choice, how, spend))
         return chosen(self, stage, choice, how, spend)
 
-    Door.noisy, Door.chosen = noisy_seen, chosen_seen
+    Door._noisy, Door._chosen = noisy_seen, chosen_seen
     try:
         yield seen
     finally:
-        Door.noisy, Door.chosen = noisy, chosen
+        Door._noisy, Door._chosen = noisy, chosen
 
 
 class InteractiveConformance:
@@ -120,7 +120,7 @@ class InteractiveConformance:
                     door = Door(None, self.session(table, relation).plan(explainer, share=1).public, lambda charge: None)
                     door._totals = lambda *_, zeros=zeros: zeros
                     drawn = [
-                        np.array(door.noisy("stage", one.query, one.how, one.spend).integers, dtype=float) / relative
+                        np.array(door._noisy("stage", one.query, one.how, one.spend).integers, dtype=float) / relative
                         for _ in range(draws)
                     ]
                 measured = float(np.std(np.concatenate(drawn)))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pellucid import PellucidError
 from pellucid.explainers.local.bound import Moments
-from pellucid.explainers.local.readings import ShortestGradient
+from pellucid.explainers.local.readings import ShortestGradient, ShortestSum
 from pellucid.explainers.local.weights import Gaussian, Stable
-from pellucid.query.bounds import Gram
+from pellucid.query.bounds import Ball, Gram
 
 WIDE = Moments(3, joint=1.0, slope=2.0, label=1.2)
 GRID = 2.0**-12
@@ -103,6 +103,29 @@ def test_local_start_is_attained():
     changes = [after - before for before, after in zip(score.of(base), score.of(more))]
     allowed = score.largest("add-remove", bound.added().linf)
     assert max(map(abs, changes)) <= allowed and 0.98 * 2 * allowed <= max(changes) - min(changes) <= 2 * allowed
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_local_start_is_attained_by_sums_side_by_side(relation, rows):
+    """Two starts with opposite slopes: the rows of one unit along them make one slope longer and the other shorter."""
+    bound = Ball(2, 1.0)
+    score, away = ShortestSum(bound, 1.0), 100 * bound.LIMIT
+    one = (2 if relation == "replace" else 1) * rows * bound.LIMIT
+    before, after = score.of([away, 0, -away, 0]), score.of([away + one, 0, -away + one, 0])
+    changes = [b - a for a, b in zip(before, after)]
+
+    def within():
+        units = rows * bound.added().linf
+        return max(map(abs, changes)) <= score.largest(relation, units) and max(changes) - min(changes) <= score.span(
+            relation, units
+        )
+
+    assert within() and max(map(abs, changes)) >= 0.999 * score.largest(relation, rows * bound.added().linf)
+    with pytest.MonkeyPatch.context() as patch:
+        original = ShortestSum.largest
+        patch.setattr(ShortestSum, "largest", lambda *given: original(*given) // 2)
+        assert not within()
 
 
 numbers = st.one_of(
