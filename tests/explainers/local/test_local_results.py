@@ -104,7 +104,8 @@ def test_any_numbers_survive_saving_and_are_ordered(phi, std, half_range):
     assert (lower <= one.values).all() and (one.values <= upper).all()
     words = one.words(5)
     assert all(v > 0 for _, v in words.pushing_up) and all(v < 0 for _, v in words.pulling_down)
-    assert len(words.pushing_up) + len(words.pulling_down) == np.count_nonzero(phi)
+    # By value, in the units of the output: the smallest φ of all, halved, is nothing.
+    assert len(words.pushing_up) + len(words.pulling_down) == np.count_nonzero(one.values)
 
 
 def test_values_are_in_the_units_of_the_output():
