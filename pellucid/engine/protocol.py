@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from ..public.asking import Asking
 from ..public.rows import Rows
 from ..query import Joint, Sum
 from .sandbox import Outcomes
@@ -23,6 +24,8 @@ class Engine(Protocol):
     An engine is one when it passes `tests/engine/engine_conformance.py`.
     """
 
+    asking: Asking
+    """How black boxes are asked about the records; set when the session is opened, from public things alone."""
     outcomes: Outcomes | None
     """What became of the blocks of the last function that was asked of blocks; for the owner of the process alone."""
 

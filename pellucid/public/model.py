@@ -14,13 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ModelError
-from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused, tried
+from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
+from .ready import Ready, Refusals, Refused
+from .row_wise import tried
 from .schema import Schema
 
-TOLERANCE = 2.0**-32
-"""Differences between batch sizes up to this share of the range are rounding, not dependence on the batch."""
+NEARLY = 2.0**-10
+"""Answers to questions of other sizes that differ by less than this part of the range differ in their last bits only."""
 
 
 @fingerprinted_as("pellucid.model", "Model")
@@ -110,7 +112,7 @@ class ReadyModel(Ready):
     """A model that passed its trial on public records, bound to a schema."""
 
     refusals = Refusals(
-        batch="it raised {error} on a smaller batch of the same records.",
+        batch="it raised {error} on another batch of the same records.",
         changed="its answer for a record changed {what}; a model must be a function of one row (no ranks, batch statistics "
         "or state).",
     )
@@ -119,9 +121,8 @@ class ReadyModel(Ready):
         super().__init__(_callable_of(model), schema, features, input)
         self.model = model
 
-    def predict(self, inputs: Any) -> np.ndarray:
+    def declared(self, answers: np.ndarray) -> np.ndarray:
         """One number per row inside the declared range; a row that fails takes the middle of the range."""
-        answers = self.row_by_row(inputs)
         lo, hi = self.model.output
         return np.clip(np.where(np.isnan(answers), (lo + hi) / 2, answers), lo, hi)
 
@@ -141,8 +142,8 @@ class ReadyModel(Ready):
             raise Refused("it returned NaN for some of them; make it answer for every record of the declared domain.")
         return answers
 
-    def agree(self, answers: np.ndarray, again: np.ndarray) -> bool:
-        return bool(np.all(np.abs(again - answers) <= TOLERANCE * self.model.range))
+    def apart(self, answers: np.ndarray, again: np.ndarray) -> np.ndarray:
+        return ~(np.abs(self.declared(again) - self.declared(answers)) <= NEARLY * self.model.range)
 
 
 def _callable_of(model: Model) -> Callable[[Any], Any]:

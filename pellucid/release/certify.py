@@ -9,7 +9,9 @@ from functools import cache
 from importlib import metadata
 
 from ..mechanisms import Spend
-from ..public.black_box import PROBES, PrivateTraining
+from ..public.asking import STRICT
+from ..public.black_box import PrivateTraining
+from ..public.ready import PROBES
 from ..public.schema import Unit
 from ..query.reviewed import is_ours
 from .account import OpenAccount
@@ -37,6 +39,7 @@ def certificate_of(
     charges: Sequence[Charge],
     private: bool,
     entry: str,
+    strict: bool = False,
 ) -> Certificate:
     """The certificate of a release that cost `spend` and was charged as entry `entry` of the ledger."""
     public = plan.public
@@ -46,7 +49,7 @@ def certificate_of(
     return Certificate(
         status=status,
         conditions=conditions,
-        assumptions=(*conditions, *_standing_assumptions(explainer, plan, account)),
+        assumptions=(*conditions, *_standing_assumptions(explainer, plan, account, strict)),
         explainer=explainer.describe(),
         account=account.name,
         relation=public.relation,
@@ -90,11 +93,16 @@ def _conditions(explainer: Explainer, plan: Plan) -> tuple[str, ...]:
     return tuple(conditions)
 
 
-def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount) -> tuple[str, ...]:
+def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount, strict: bool) -> tuple[str, ...]:
     listed = [
-        f"{model.name} is a function of one row (tried on {PROBES} public records, in other orders and batch sizes)"
+        f"{model.name} is a function of one row (tried on {PROBES} public records, in other places and company, to the last bit)"
         for model in explainer.models
     ]
+    if strict and explainer.models:
+        listed.append(
+            f"the models were asked about {STRICT:,} records at a time, each time in a process of its own: they carry nothing "
+            "from one such question to the next, but could within one"
+        )
     if not account.ledger.durable:
         listed.append("the ledger is in memory: the total spent is known to this process only")
     return (*listed, *explainer.assumptions(), *plan.assumptions)

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from ..engine import LocalEngine
+from ..engine.apart import apart
 from ..engine.sandbox import Outcomes
 from ..engine.trial import Trials
 from ..errors import DataError, PlanError
 from ..ledger import Entry, Ledger, charge_units, checked_text
 from ..ledger.accounting import Amount, Budget
 from ..mechanisms import Spend, source
+from ..public.asking import Asking
+from ..public.row_wise import tried
 from ..public.schema import Schema, Unit, check_relation
 from .account import OpenAccount
 from .certify import Asker, certificate_of
@@ -50,6 +53,7 @@ class Session:
         ledger: str | os.PathLike[str] | Ledger | None = None,
         unit: Unit | None = None,
         expected_rows: int | None = None,
+        strict: bool = False,
     ):
         if not isinstance(schema, Schema):
             raise PlanError("schema: give a pel.Schema, for example pel.Schema.load('schema.yaml').")
@@ -77,6 +81,7 @@ class Session:
                 "the table is empty. Under 'replace' the number of records is public and must be positive; "
                 "use neighbors='add-remove' if even that is private."
             )
+        self._engine.asking = Asking.about(self._rows or expected_rows, apart if strict else None)
         opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         self._account = OpenAccount.open(opened, self.name, budget, self.neighbors, self.unit)
 
@@ -179,7 +184,7 @@ class Session:
         An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
         noise. Say what it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
         """
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
+        plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
         if explainer.asks_one_by_one:
             raise PlanError(
                 f"{type(explainer).__name__} answers questions one after another: "
@@ -199,7 +204,7 @@ class Session:
         private = self._account.noise_is_private() and private
         certificate = certificate_of(
             explainer, plan, self._account, asker,
-            spend=spend, charges=ask.charges, private=private, entry=reservation.hash,
+            spend=spend, charges=ask.charges, private=private, entry=reservation.hash, strict=self._engine.asking.strict,
         )  # fmt: skip
         explanation = explanation.certified(certificate)
         self.ledger.commit(reservation, explanation.to_json())
@@ -226,7 +231,7 @@ class Session:
                 "open() is for explainers that answer one question after another: pel.LocalLinear(model) without record=."
             )
         checked_text("name", name)
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
+        plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
         request = request_text(explainer, plan.public, stream=name)
         channel = Channel(explainer, plan, self._engine, self._account, request_key(request), request, Asker(by, purpose))
         return explainer.opened(plan, channel)
@@ -250,12 +255,13 @@ class Session:
         assert explanation.certificate is not None
         return explanation.certified(replace(explanation.certificate, total=self._account.total()))
 
-    def _plan(self, explainer: Explainer, spend: Spend) -> Plan:
+    def _plan(self, explainer: Explainer, spend: Spend, again: bool = False) -> Plan:
+        """`again` tries models that were tried before: what they were then says nothing about what they are now."""
         if not isinstance(explainer, Explainer):
             raise PlanError(f"{type(explainer).__name__} is not an explainer; see pellucid.explainers.")
         explainer.columns(self.schema)
         for model in explainer.models:
-            model.ready(self.schema)
+            tried(model, self.schema, self._engine.asking, again)
         public = Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows)
         plan = explainer.plan(public)
         if not isinstance(plan, Plan):

@@ -222,7 +222,7 @@ class Channel:
     def _certified(self, found: Explanation, cost: Spend, charges: list[Charge], private: bool, entry: str) -> Explanation:
         certificate = certificate_of(
             self._explainer, self.plan, self._account, self._asker,
-            spend=cost, charges=_merged(charges), private=private, entry=entry,
+            spend=cost, charges=_merged(charges), private=private, entry=entry, strict=self._engine.asking.strict,
         )  # fmt: skip
         return found.certified(certificate)
 

@@ -42,6 +42,12 @@ REWORDED = {
 }
 """Streams say how many contributions a unit touches in the words of every other release; nothing but words has changed."""
 
+SAID_NOW = {
+    # Black boxes are asked in one shape, so that their trial is to the last bit.
+    "public records, in other orders and batch sizes)": "public records, in other places and company, to the last bit)",
+}
+"""What certificates say in other words since."""
+
 
 def plain(value):
     return json.loads(json.dumps(value))
@@ -50,6 +56,8 @@ def plain(value):
 def recorded(case):
     text = json.dumps(NUMBERS[case], ensure_ascii=False)
     for before, now in REWORDED.items() if case.startswith("stream") else ():
+        text = text.replace(before, now)
+    for before, now in SAID_NOW.items():
         text = text.replace(before, now)
     return json.loads(text)
 

@@ -108,6 +108,37 @@ def test_maps_are_row_local(explainer, model, schema):
                     assert totals[2] == [x + y for x, y in zip(*totals[:2])]
 
 
+def product(table):
+    """A matrix product: its last bits depend on how many rows it has."""
+    return np.nan_to_num(table) @ np.linspace(0.0301, 0.0007, table.shape[1])
+
+
+def test_contributions_are_the_same_in_any_company(explainer, schema):
+    """To the last bit: a threshold would make a whole contribution of it."""
+    blas = pel.Model(product, output=(0, 1), features=list(schema)[:-1], trained_on="other data", input="codes")
+    people, rng = make_people(300, 1), np.random.default_rng(0)
+    for example in examples(explainer, blas, schema):
+        door = record(example, people, schema)
+        for _, asked in door.asked:
+            for part in parts_of(asked.of if isinstance(asked, Choice) else asked):
+                if isinstance(part.over, query.Blocks):
+                    continue
+                rows = next(door.engine.batches(part.columns))
+                pairs = (rows,) if isinstance(part.over, query.Records) else (rows, rows.take(np.roll(np.arange(len(rows)), 1)))
+                whole = contributions(part.map(*pairs))
+                for few in ([0], [5, 250], rng.permutation(len(rows))[:7], rng.permutation(len(rows))[:64]):
+                    some = contributions(part.map(*(one.take(np.array(few)) for one in pairs)))
+                    for alone, among in zip(some, whole, strict=True):
+                        np.testing.assert_array_equal(alone, among[few])
+
+
+def contributions(made):
+    """Arrays with one entry per record, whatever a map gives them in."""
+    if isinstance(made, tuple | list):
+        return [values for one in made for values in contributions(one)]
+    return [] if made is None else [made]
+
+
 def test_every_engine_gives_the_same_integers(explainer, model, schema, people, tmp_path):
     """2. In memory or in Parquet, whatever the size of a batch."""
     people = people.iloc[:700]

@@ -19,9 +19,10 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
+from ...public.asking import AS_THEY_ARE
 from ...public.model import Model
 from ...public.records import asked_record
-from ...public.rows import Rows
+from ...public.rows import Rows, weighted
 from ...public.schema import Category, Relation, Schema
 from ...query import Sum
 from ...query.bounds import Ball
@@ -145,12 +146,12 @@ class Encoder:
             else:
                 value = feature.lo + own[:, 0] * (feature.hi - feature.lo)
                 columns[name] = np.rint(value) if feature.integer else value
-        return self.outputs(Rows(self.schema, columns).predict(self.model))
+        return self.outputs(Rows(self.schema, columns, asking=AS_THEY_ARE).predict(self.model))
 
     def level(self, record: Any) -> float:
         """The model's scaled output for the record asked about, as the model sees it: with what is missing missing."""
         positions = dict(asked_record(record, self.model, self.schema))
-        rows = Rows(self.schema, {name: np.array([positions[name]]) for name in self.features})
+        rows = Rows(self.schema, {name: np.array([positions[name]]) for name in self.features}, asking=AS_THEY_ARE)
         return float(self.outputs(rows.predict(self.model))[0])
 
     @property
@@ -183,7 +184,7 @@ class LocalRows:
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         u = x - np.asarray(self.asked)
         f = f if self.level is None else (f - self.level) / 2
-        root = np.sqrt(self.weight.at(np.sqrt(np.einsum("ij,ij->i", u, u))))
+        root = np.sqrt(self.weight.at(np.sqrt((u * u).sum(axis=1))))
         return np.column_stack([u * root[:, None], self.label_weight * root * f])
 
 
@@ -200,7 +201,7 @@ class GradientRows:
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         row = self.rows.of(x, f)
         s, t = row[:, :-1], row[:, -1] / self.rows.label_weight
-        return s * (s @ np.asarray(self.phi) - t)[:, None]
+        return s * (weighted(s, np.asarray(self.phi)) - t)[:, None]
 
 
 def gradient_of(

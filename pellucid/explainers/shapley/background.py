@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...public.asking import AS_THEY_ARE
 from ...public.model import Model
 from ...public.records import asked_record, plain
 from ...public.rows import Rows
@@ -131,7 +132,7 @@ def estimator_against(
         estimators.append(replace(own, seed=seed + i) if isinstance(own, Permuted) else own)
     ready = model.ready(schema)
     asked = np.array([[value for _, value in e.record] for e in estimators])
-    answers = ready.predict(ready.inputs({name: asked[:, j] for j, name in enumerate(ready.features)}))
+    answers = ready.predict(ready.inputs({name: asked[:, j] for j, name in enumerate(ready.features)}), AS_THEY_ARE)
     lo, hi = model.output
     mirrored = float(np.clip(lo + hi - answers.mean(), lo, hi))
     swapped = Swapped(tuple(estimators))

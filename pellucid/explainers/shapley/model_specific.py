@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...public.model import Model
-from ...public.rows import Rows
+from ...public.rows import Rows, weighted
 from ...public.schema import Schema
 from .coalitions import RecordAsked, positions
 from .fitted_models import Fitted, fitted
@@ -47,9 +47,10 @@ class LinearTerms(ReadOff):
 
     def __call__(self, rows: Rows) -> np.ndarray:
         made, asked, background = self.encoded(rows)
-        owners = np.array([self.names[column.feature] for column in made.encoding.columns], dtype=object)
-        belongs = owners[:, None] == np.array(self.features, dtype=object)
-        return (asked - background) @ (belongs * made.weights[:, None])  # type: ignore[index]
+        assert made.weights is not None
+        owners = [self.names[column.feature] for column in made.encoding.columns]
+        own = [np.flatnonzero([owner == name for owner in owners]) for name in self.features]
+        return np.column_stack([weighted((asked - background)[:, columns], made.weights[columns]) for columns in own])
 
 
 class TreeWalks(ReadOff):
