@@ -35,6 +35,11 @@ class Prepared:
         """Rows of the table; secret under add-remove."""
         return self._engine.rows
 
+    @property
+    def held(self) -> bool:
+        """Whether the records were read for good, so that no model is asked about them again."""
+        return self._held is not None
+
     def batches(self) -> Iterator[tuple[Any, ...]]:
         """The reader's arrays, and the parts of the rows, for all records in order."""
         self._engine.check_unchanged()

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import ModelError
 from .fingerprint import fingerprint, fingerprinted_as
 from .frozen import settle
-from .ready import Ready
+from .ready import PROBES, Ready
 from .schema import Schema
 
 Input = Literal["frame", "array", "codes"]
@@ -113,6 +113,12 @@ class BlackBox(ABC):
     def fingerprint_with(self, answers: np.ndarray) -> str:
         """Tells it from others when a request is replayed, given its answers on public records."""
         return fingerprint(self.predictor, answers)
+
+    @property
+    def assumption(self) -> str:
+        """What certificates assume of it, in words."""
+        how = f"tried on {PROBES} public records, in other places and company, to the last bit"
+        return f"{self.name} is a function of one row ({how})"
 
     @property
     def provenance(self) -> str:

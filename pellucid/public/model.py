@@ -41,6 +41,9 @@ class Model(BlackBox):
     """The range it answers in, which is enforced; (0, 1) by default for a classifier, required for any other model."""
     positive: Any = None
     """The class of a classifier whose probability is the answer; the second one of two when not given."""
+    precision: float | None = None
+    """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands, as
+    those of some networks do on some processors, and which would be refused otherwise."""
 
     def __init__(
         self,
@@ -51,17 +54,18 @@ class Model(BlackBox):
         positive: Any = None,
         input: Input | None = None,
         name: str = "",
+        precision: float | None = None,
     ):
         if not (hasattr(predictor, "predict") or callable(predictor)):
             raise ModelError(f"{type(predictor).__name__} is neither an estimator with predict() nor a callable.")
         classes = getattr(predictor, "classes_", None) if hasattr(predictor, "predict_proba") else None
         output, positive = _output_range(output, classes), _positive_class(positive, classes)
         super().__init__(predictor, features, trained_on, input, name)
-        settle(self, output=output, positive=positive)
+        settle(self, output=output, positive=positive, precision=_checked_precision(precision, output))
 
     @property
     def declared(self) -> list[Any]:
-        return list(self.output)
+        return [*self.output, *([] if self.precision is None else [self.precision])]
 
     @property
     def range(self) -> float:
@@ -70,7 +74,14 @@ class Model(BlackBox):
 
     @property
     def bound_text(self) -> str:
-        return f"declared range [{self.output[0]:g}, {self.output[1]:g}], enforced by clipping"
+        rounded = "" if self.precision is None else f", answers rounded to multiples of {self.precision:g}"
+        return f"declared range [{self.output[0]:g}, {self.output[1]:g}], enforced by clipping{rounded}"
+
+    @property
+    def assumption(self) -> str:
+        if self.precision is None:
+            return super().assumption
+        return f"{super().assumption}, after rounding to multiples of {self.precision:g}"
 
     def ready(self, schema: Schema) -> ReadyModel:
         return tried(self, schema)
@@ -89,6 +100,14 @@ def _output_range(output: Sequence[float] | None, classes: Any) -> tuple[float, 
     if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
         raise ModelError(f"output=({lo:g}, {hi:g}): the range must be finite and its lower end below its upper end.")
     return lo, hi
+
+
+def _checked_precision(precision: float | None, output: tuple[float, float]) -> float | None:
+    if precision is None:
+        return None
+    if isinstance(precision, bool) or not isinstance(precision, int | float) or not 0 < precision <= (output[1] - output[0]) / 2:
+        raise ModelError(f"precision={precision!r}: give a positive number, small against the range of the output, such as 1e-4.")
+    return float(precision)
 
 
 def _positive_class(positive: Any, classes: Any) -> Any:
@@ -115,6 +134,7 @@ class ReadyModel(Ready):
         batch="it raised {error} on another batch of the same records.",
         changed="its answer for a record changed {what}; a model must be a function of one row (no ranks, batch statistics "
         "or state).",
+        nearly=" The change is in the last digits: with precision=, for example precision=1e-4, they are rounded away.",
     )
 
     def __init__(self, model: Model, schema: Schema, features: tuple[str, ...], input: str):
@@ -134,7 +154,8 @@ class ReadyModel(Ready):
             raise Refused(
                 "it must return one number per row; a classifier needs predict_proba(), several outputs need one Model each."
             )
-        return answers
+        precision = self.model.precision
+        return answers if precision is None else np.round(answers / precision) * precision
 
     def accepted(self, inputs: Any) -> np.ndarray:
         answers = self.raw(inputs)

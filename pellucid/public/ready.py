@@ -34,6 +34,8 @@ class Refusals:
     """When it raises `{error}` among other records only."""
     changed: str
     """When its answer for a record changed with `{what}`."""
+    nearly: str = ""
+    """What is added where it hardly changed."""
 
 
 class Ready(ABC):

@@ -102,29 +102,40 @@ def _answers(ready: Ready, asking: Asking) -> np.ndarray:
             raise
         except (Exception, SystemExit) as error:
             raise Refused(ready.refusals.batch.format(error=type(error).__name__)) from None
-    if what is None and asking.strict and not np.array_equal(ready.row_by_row(ready.public, asking), whole[:PROBES]):
-        what = "when it was asked in another process"
+    if what is None and asking.strict:
+        what = _differ(ready, ready.row_by_row(ready.public, asking), whole[:PROBES], "when it was asked in another process")
     if what is not None:
-        raise Refused(ready.refusals.changed.format(what=what))
+        raise Refused(what)
     return whole[:PROBES]
 
 
 def _changed(ready: Ready, records: Any, order: np.ndarray, whole: np.ndarray) -> str | None:
-    """What an answer changed with, if it changed."""
+    """What is wrong where an answer changed."""
     answers = np.empty(len(records))
     answers[order] = whole
-    if not np.array_equal(whole, answers[order]):
-        return "with its place in the batch"
+    found = _differ(ready, whole, answers[order], "with its place in the batch")
+    if found is not None:
+        return found
     rng, extremes = np.random.default_rng(2), np.arange(PROBES, len(records))
     # Whatever a model makes of a batch (a mean, a largest value, ranks), it is something else for such one-sided company.
     for company in (extremes[: EXTREMES // 2], extremes[EXTREMES // 2 :]):
         chosen = rng.choice(company, len(order))
-        if not np.array_equal(ready.raw(taken(records, chosen)), answers[chosen]):
-            again = ready.raw(taken(records, order))
-            return "with the other records of the batch" if np.array_equal(again, whole) else "when it was asked twice"
+        found = _differ(ready, ready.raw(taken(records, chosen)), answers[chosen], "with the other records of the batch")
+        if found is not None:
+            return _differ(ready, ready.raw(taken(records, order)), whole, "when it was asked twice") or found
     # The last bits may depend on the size, which is the same for all people; more than that is no function of one row.
     small = np.concatenate([ready.raw(taken(records, np.arange(1))), ready.raw(taken(records, np.arange(1, SMALL)))])
-    return "with the size of the batch" if np.mean(ready.apart(small, answers[:SMALL])) > 0.01 else None
+    if np.mean(ready.apart(small, answers[:SMALL])) > 0.01:
+        return ready.refusals.changed.format(what="with the size of the batch")
+    return None
+
+
+def _differ(ready: Ready, again: np.ndarray, answers: np.ndarray, what: str) -> str | None:
+    """In words, when two answers differ in a single bit."""
+    if np.array_equal(again, answers):
+        return None
+    nearly = "" if ready.apart(again, answers).any() else ready.refusals.nearly
+    return ready.refusals.changed.format(what=what) + nearly
 
 
 def _extremes(ready: Ready) -> dict[str, np.ndarray]:

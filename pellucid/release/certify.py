@@ -11,7 +11,6 @@ from importlib import metadata
 from ..mechanisms import Spend
 from ..public.asking import STRICT
 from ..public.black_box import PrivateTraining
-from ..public.ready import PROBES
 from ..public.schema import Unit
 from ..query.reviewed import is_ours
 from .account import OpenAccount
@@ -94,10 +93,7 @@ def _conditions(explainer: Explainer, plan: Plan) -> tuple[str, ...]:
 
 
 def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount, strict: bool) -> tuple[str, ...]:
-    listed = [
-        f"{model.name} is a function of one row (tried on {PROBES} public records, in other places and company, to the last bit)"
-        for model in explainer.models
-    ]
+    listed = [model.assumption for model in explainer.models]
     if strict and explainer.models:
         listed.append(
             f"the models were asked about {STRICT:,} records at a time, each time in a process of its own: they carry nothing "

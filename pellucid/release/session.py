@@ -273,5 +273,5 @@ class Session:
             raise PlanError(
                 f"{type(explainer).__name__}.plan must make a Plan of what it is given: a plan is for one session and price."
             )
-        self._trials.run(plan.trial)
+        self._trials.run(plan.trial, again)
         return plan

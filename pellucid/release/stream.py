@@ -19,6 +19,7 @@ from ..errors import BudgetExceeded, PlanError, StreamClosed
 from ..ledger import Entry, Reservation, charge_units, from_units
 from ..ledger.accounting import Amount
 from ..mechanisms import Spend, is_private
+from ..public.row_wise import tried
 from ..query import Sum
 from .account import OpenAccount
 from .certify import Asker, certificate_of
@@ -81,6 +82,8 @@ class Channel:
         self._accounts: IndividualAccounts | None = None
         self._again: Callable[[dict[str, Any]], tuple[Sum, Fraction]] | None = None
         self._whole: Reservation | None = None
+        self._prepared: Prepared | None = None
+        self._models = self._fingerprints(again=False)
 
     def totals(self, query: Any) -> list[int]:
         """Exact totals from the records: what a question is asked with, and shown through its door only."""
@@ -88,7 +91,17 @@ class Channel:
 
     def prepared(self, reader: Callable[..., Any], columns: tuple[str, ...], width: int) -> Prepared:
         """Records as the stream's questions read them: read once and held, where they fit into memory."""
-        return Prepared(self._engine, reader, columns, width)
+        self._prepared = Prepared(self._engine, reader, columns, width)
+        return self._prepared
+
+    def _fingerprints(self, again: bool) -> list[str]:
+        schema, asking = self.plan.public.schema, self._engine.asking
+        return [tried(model, schema, asking, again).fingerprint for model in self._explainer.models]
+
+    def _check_models(self) -> None:
+        """Before a charge: models that will be asked about records are tried again, and must be those of the opening."""
+        if (self._prepared is None or not self._prepared.held) and self._fingerprints(again=True) != self._models:
+            raise PlanError("the model was changed since the stream was opened; open another one. Nothing was charged.")
 
     def open_accounts(self, prepared: Prepared, again: Callable[[dict[str, Any]], tuple[Sum, Fraction]]) -> None:
         """One account per record: the whole slice is charged here, once in the life of the stream, and nothing returned.
@@ -158,6 +171,7 @@ class Channel:
         """A new question: `about` has an entry "asked" with what is asked, `totals` reads the records."""
         if "asked" not in about:
             raise PlanError("a question says what is asked: give about={'asked': …}.")
+        self._check_models()
         made = Question(about, self._account.noise_is_private())
 
         def pay(charge: Charge) -> None:

@@ -268,8 +268,52 @@ def test_what_cannot_be_sent_is_refused_before_a_charge():
     import threading
 
     lock = threading.Lock()
-    explained = model(lambda t: t[:, lock.locked()], output=(0, 1), input="array")
+    explained = model(lambda t: t[:, int(lock.locked())], output=(0, 1), input="array")
     session = pel.Session(records(300), SCHEMA, budget=pel.Budget(epsilon=10.0), strict=True)
     with pytest.raises(pel.PellucidError, match="cannot be sent"):
         session.release(pel.PartialDependence(explained, "x1"), epsilon=1.0)
     assert session.spent == 0
+
+
+# Rounded where needed.
+
+
+def test_a_precision_rounds_last_digits_away():
+    def by_place(table):
+        return table[:, 0] + 1e-9 * (np.arange(len(table)) % 2)
+
+    with pytest.raises(pel.ModelError, match=r"with its place in the batch.*precision=1e-4"):
+        model(by_place, input="array").ready(SCHEMA)
+    with pytest.raises(pel.ModelError) as refused:
+        model(lambda t: t[:, 0] * (np.arange(len(t)) % 2), input="array").ready(SCHEMA)
+    assert "precision" not in str(refused.value)
+    explained = model(by_place, input="array", precision=1e-4, output=(0, 1))
+    session = pel.Session(records(500), SCHEMA, budget=pel.Budget(epsilon=10.0))
+    certificate = session.release(pel.PartialDependence(explained, "x1"), epsilon=1.0).certificate
+    assert "rounded to multiples of 0.0001" in certificate.bounds["output of by_place"]
+    assert "after rounding to multiples of 0.0001" in " ".join(certificate.assumptions)
+    session.release(pel.PartialDependence(model(by_place, input="array", precision=1e-3, output=(0, 1)), "x1"), epsilon=1.0)
+    assert session.spent == 2.0
+
+
+@pytest.mark.parametrize("precision", [0, -1, True, "fine", float("nan"), 30.0])
+def test_a_precision_is_small_and_positive(precision):
+    with pytest.raises(pel.ModelError, match="precision="):
+        model(linear(), precision=precision)
+
+
+def test_a_stream_asks_no_model_that_was_changed(monkeypatch):
+    changing = Changing()
+    explainer = pel.LocalLinear(model(changing, output=(0, 1)))
+    session = pel.Session(pd.DataFrame(records(500)), SCHEMA, budget=pel.Budget(epsilon=10.0, delta=1e-6))
+    asked = dict.fromkeys(NAMES, 0.5)
+    with session.open(explainer, rho=1.0) as local:
+        changing.slope = 0.1
+        with pytest.raises(pel.PlanError, match=r"changed since the stream was opened.*Nothing was charged"):
+            local.explain(asked)
+        assert session.spent == 0
+        changing.slope = 0.5
+        local.explain(asked)
+        # From here on the records are held as the model answered for them.
+        changing.by_batch = True
+        local.explain({**asked, "x0": 0.9})
