@@ -160,7 +160,7 @@ class ReadyClustering(Ready):
         return positions
 
     def apart(self, answers: np.ndarray, again: np.ndarray) -> np.ndarray:
-        return answers != again
+        return np.array(answers != again)
 
     def positions(self, labels: Sequence[Any] | np.ndarray) -> np.ndarray:
         """Labels as positions in the declared order, NaN for one that was not declared."""

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,23 +28,35 @@ EXTREMES = 4
 SMALL = 1 << 6
 """Records of the smallest question."""
 
-_passed: weakref.WeakKeyDictionary[BlackBox, tuple[Ready, np.ndarray, set[Asking]]] = weakref.WeakKeyDictionary()
-"""Every black box as it passed its last trial, its answers to public records, and how it was asked."""
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """A trial that was passed."""
+
+    ready: Ready
+    answers: np.ndarray
+    """To public records."""
+    ways: set[Asking]
+    """How it was asked."""
+
+
+_passed: weakref.WeakKeyDictionary[BlackBox, Passed] = weakref.WeakKeyDictionary()
 
 
 def tried(box: BlackBox, schema: Schema, asking: Asking | None = None, again: bool = False) -> Any:
     """The black box as it passed its trial, for the last schema; `again` tries it even if it passed before."""
-    ready, answers, ways = _passed.get(box, (None, None, set()))
-    if ready is not None and ready.schema is schema and not again and (asking is None or asking in ways):
-        return ready
+    before = _passed.get(box)
+    if before is not None and before.ready.schema is not schema:
+        before = None
+    if before is not None and not again and (asking is None or asking in before.ways):
+        return before.ready
     # Of a copy: an entry whose value refers to its own key would keep it alive for ever.
-    found, said = _trial(copy.copy(box), schema, asking or DEFAULT)
-    if ready is not None and ready.schema is schema and found.fingerprint == ready.fingerprint and np.array_equal(said, answers):
-        # What was read off it is kept beside it, and still true.
-        ways.add(asking or DEFAULT)
-        return ready
-    _passed[box] = found, said, {asking or DEFAULT}
-    return found
+    ready, answers = _trial(copy.copy(box), schema, asking or DEFAULT)
+    if before is None or ready.fingerprint != before.ready.fingerprint or not np.array_equal(answers, before.answers):
+        before = _passed[box] = Passed(ready, answers, set())
+    # Where it is the same as before, what was read off it then is still true, and kept.
+    before.ways.add(asking or DEFAULT)
+    return before.ready
 
 
 def _trial(box: BlackBox, schema: Schema, asking: Asking) -> tuple[Ready, np.ndarray]:

@@ -20,7 +20,8 @@ def weighted(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """`table @ weights`, every row by itself: the last bits of a matrix product depend on how many rows there are."""
     if weights.ndim > 1:
         return np.column_stack([weighted(table, column) for column in weights.T])
-    return (np.ascontiguousarray(table) * weights).sum(axis=1)
+    found: np.ndarray = (np.ascontiguousarray(table) * weights).sum(axis=1)
+    return found
 
 
 class Rows:
