@@ -77,19 +77,17 @@ def test_a_bit_of_a_matrix_product_makes_no_contribution():
             break
     else:
         pytest.skip("this machine's linear algebra does not depend on the number of rows")
-    middle = max(alone, among)
-    schema = pel.Schema({**{name: pel.Number(0, 1) for name in NAMES}, "y": pel.Number(middle - 1, middle + 1)})
-    explained = model(regression, output=(middle - 1, middle + 1))
-    example = pel.PermutationImportance(explained, "y", loss="0-1")
+    # Exactly the threshold of answers between 0 and twice as much.
+    middle = min(alone, among)
+    schema = pel.Schema({**{name: pel.Number(0, 1) for name in NAMES}, "y": pel.Number(0, 2 * middle)})
+    example = pel.PermutationImportance(model(regression, output=(0, 2 * middle)), "y", loss="0-1")
     losses = set()
     for count in (3, 4, 5, 64, 101):
-        data = {**{name: np.full(count, one[j]) for j, name in enumerate(NAMES)}, "y": np.full(count, middle + 0.5)}
+        data = {**{name: np.full(count, one[j]) for j, name in enumerate(NAMES)}, "y": np.full(count, 1.5 * middle)}
         session = pel.Session(data, schema, budget=pel.Budget(epsilon=10.0), neighbors="add-remove")
-        plan = session.plan(example, epsilon=1.0)
-        query = plan.stages[-1].query
-        assert query is not None
+        asked = session.plan(example, epsilon=1.0).stages[-1].query
         engine = LocalEngine(data, schema, "add-remove", pel.Unit())
-        losses.add(tuple(value / count for value in engine.totals(query)))
+        losses.add(tuple(value / count for value in engine.totals(asked)))
     assert len(losses) == 1
 
 
