@@ -73,8 +73,9 @@ class Session:
         self._trials = Trials(schema)
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
+            nobody = "the table is empty" if self.unit.column is None else f"no row has an id in {self.unit.column!r}"
             raise DataError(
-                "the table is empty. Under 'replace' the number of records is public and must be positive; "
+                f"{nobody}. Under 'replace' the number of records is public and must be positive; "
                 "use neighbors='add-remove' if even that is private."
             )
         opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger)

@@ -162,13 +162,13 @@ def test_a_file_that_breaks_during_the_run_says_nothing(tmp_path):
 
 def test_people_keep_at_most_k_rows_and_count_once():
     rng = np.random.default_rng(0)
-    ids = rng.integers(0, 50, 2000).astype(float)
-    ids[::10] = np.nan
+    ids = pd.array(rng.integers(0, 50, 2000), "Int64")
+    ids[::10] = pd.NA
     ages = rng.integers(0, 11, 2000)
     engine = LocalEngine({"age": ages, "id": ids}, pel.Schema({"age": AGE}), "replace", pel.Unit("id", max_rows=3))
     assert engine.units == 50
     kept = engine.people.parts > 0
-    assert kept.sum() == 150 and not kept[np.isnan(ids)].any()
+    assert kept.sum() == 150 and not kept[ids.isna()].any()
     box = Box(1, 0, 10, count=True)
     total = engine.totals(Sum(lambda rows: rows["age"][:, None], box, columns=("age",)))
     expected = pd.Series(ages[kept]).groupby(ids[kept]).mean().mean()
