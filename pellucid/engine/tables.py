@@ -120,19 +120,21 @@ class ParquetTable:
         return self
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
-        for path, state, footer in zip(self.paths, self._states, self._footers):
-            with pa.OSFile(str(path)) as file:
-                _check_state(file, state)
-                broken = False
-                try:
+        broken = False
+        try:
+            for path, state, footer in zip(self.paths, self._states, self._footers):
+                with pa.OSFile(str(path)) as file:
+                    _check_state(file, state)
                     reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20)
                     for batch in reader.iter_batches(size, columns=list(columns), use_threads=False):
                         yield {name: batch.column(name) for name in columns}
-                except Exception:
-                    broken = True
-                _check_state(file, state)
-                if broken:
-                    raise DataError(UNREADABLE)
+                    _check_state(file, state)
+        except Exception:
+            broken = True
+        if broken:
+            # Most likely because somebody has written to it meanwhile.
+            self.check_unchanged()
+            raise DataError(UNREADABLE)
 
 
 def _check_state(file: pa.OSFile, state: State) -> None:

@@ -193,6 +193,8 @@ class Session:
             stored = self._stored(key)
             if stored is not None:
                 return self._replayed(stored)
+        # A file that has changed would be refused after the charge, and charged again at every attempt.
+        self._engine.check_unchanged()
         reservation = self.ledger.reserve(self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose)
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)
