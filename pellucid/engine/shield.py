@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 
 from ..errors import ReleaseFailed
+from ..public.silence import unwarned
 
 T = TypeVar("T")
 
@@ -31,8 +31,7 @@ def shielded(work: Callable[[], T]) -> T:
     interrupted, message = False, STOPPED
     try:
         # NumPy warns about cells it met, and a warning would be seen.
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with np.errstate(all="ignore"), unwarned():
             return work()
     except KeyboardInterrupt:
         interrupted = True

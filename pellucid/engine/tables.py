@@ -96,7 +96,8 @@ class ParquetTable:
     """
 
     def __init__(self, paths: Sequence[Path]):
-        self.paths = list(paths)
+        # Wherever this process goes meanwhile.
+        self.paths = [path.absolute() for path in paths]
         states = _attempt(self._look)
         if states is not None:
             _let_pass(states)

@@ -246,7 +246,7 @@ def test_what_is_hidden_in_a_folder_is_not_data(tmp_path):
     table = open_table(folder)
     assert [str(path.relative_to(folder)) for path in table.paths] == ["a.parquet", "d/e.parquet"] and table.rows == 2
     assert open_table(folder / "_c.parquet").rows == 1, "a file that is named is meant"
-    with pytest.raises(pel.DataError, match="holds no .parquet file"):
+    with pytest.raises(pel.DataError, match=r"holds no \.parquet file"):
         open_table(folder / ".h" / ".." / "_temporary" / ".." / "k")
 
 

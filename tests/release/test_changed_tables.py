@@ -92,7 +92,7 @@ def test_a_file_that_changed_before_costs_nothing_however_often_it_is_tried(fold
     spent = session.spent
     change(folder / file)
     for _ in range(9):
-        with pytest.raises(pel.ReleaseFailed, match="changed or removed .* nothing more was charged"):
+        with pytest.raises(pel.ReleaseFailed, match=r"changed or removed .* nothing more was charged"):
             session.release(pel.Distribution("y"), epsilon=0.1)
     assert session.spent == spent
     assert [entry.kind for entry in session.history()] == ["open", "reserve", "commit"]
@@ -106,7 +106,7 @@ def test_a_file_that_is_exchanged_while_it_is_read_is_not_released(folder, tmp_p
     """New rows had the old rows' parts: one person with 500 rows was half of a mean."""
     session = opened(folder, tmp_path)
     model, done = changing(change, folder / file)
-    with pytest.raises(pel.ReleaseFailed, match="changed or removed after .* stays spent and nothing was released") as caught:
+    with pytest.raises(pel.ReleaseFailed, match=r"changed or removed after .* stays spent and nothing was released") as caught:
         session.release(pel.PartialDependence(model, "y"), epsilon=0.1)
     assert done and caught.value.__context__ is None
     assert [entry.kind for entry in session.history()] == ["open", "reserve"] and session.spent > 0
