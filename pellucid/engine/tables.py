@@ -244,7 +244,7 @@ def _texts(cells: Iterable[Any], ids: bool) -> pa.Array:
 def _id_text(cell: Any) -> bytes | None:
     """An id without a type. A whole number is the same one as a float; floats that could have been another number are no ids."""
     if isinstance(cell, float | np.floating):
-        return str(int(cell)).encode() if abs(cell) < 1 << 53 and cell == int(cell) else None
+        return str(int(cell)).encode() if cell.is_integer() and abs(int(cell)) < 1 << 53 else None
     text = cell if isinstance(cell, str) else _text(cell)
     return None if text is None else text.encode("utf-8", "surrogatepass")
 
