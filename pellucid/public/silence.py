@@ -97,9 +97,9 @@ def _without_output(undo: Callable[[Undo], None]) -> None:
                 _redirect(descriptor, nowhere.fileno(), undo)
     # A notebook's stream has no descriptor, and the code inside may have kept it from before.
     for stream in streams.values():
-        for part in (stream, getattr(stream, "buffer", None)):
-            _swap(part, "write", len, undo)
-            _swap(part, "writelines", _nothing, undo)
+        _mute(stream, undo)
+        with contextlib.suppress(Exception):
+            _mute(stream.buffer, undo)
     for descriptor, names in ((1, ("stdout", "__stdout__")), (2, ("stderr", "__stderr__"))):
         stream = _discarding(descriptor)
         for name in names:
@@ -157,6 +157,11 @@ def _aside(descriptor: int) -> int:
     if sys.platform == "win32":
         return os.dup(descriptor)
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _mute(stream: Any, undo: Callable[[Undo], None]) -> None:
+    _swap(stream, "write", len, undo)
+    _swap(stream, "writelines", _nothing, undo)
 
 
 def _swap(owner: Any, name: str, value: object, undo: Callable[[Undo], None]) -> None:
