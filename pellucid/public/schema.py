@@ -220,8 +220,9 @@ class Unit:
     """
 
     column: str | None = None
-    """The column that says whose a row is; rows without an id are dropped. Without a column nothing can be enforced: noise
-    is scaled up `max_rows` times and certificates are conditional on nobody having more rows than that."""
+    """The column that says whose a row is: whole numbers or text, not floats, compared exactly ("1" and "01" are two people).
+    Rows without an id, or with one that is empty or blank, are dropped. Without a column nothing can be enforced: noise is
+    scaled up `max_rows` times and certificates are conditional on nobody having more rows than that."""
     max_rows: int = 1
     """How many rows of a person count. With a column so many are kept, chosen independently of their content, and averaged,
     so that bounds do not grow."""

@@ -77,8 +77,9 @@ class Session:
         self._trials = Trials(schema)
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
+            nobody = "the table is empty" if self.unit.column is None else f"no row has an id in {self.unit.column!r}"
             raise DataError(
-                "the table is empty. Under 'replace' the number of records is public and must be positive; "
+                f"{nobody}. Under 'replace' the number of records is public and must be positive; "
                 "use neighbors='add-remove' if even that is private."
             )
         self._engine.asking = Asking.about(self._rows or expected_rows, apart if strict else None)
@@ -197,6 +198,8 @@ class Session:
             stored = self._stored(key)
             if stored is not None:
                 return self._replayed(stored)
+        # A file that has changed would be refused after the charge, and charged again at every attempt.
+        self._engine.check_unchanged()
         reservation = self.ledger.reserve(self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose)
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)

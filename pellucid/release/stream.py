@@ -116,6 +116,7 @@ class Channel:
                 break
         else:
             units = charge_units(public.spend.amount)
+            self._engine.check_unchanged()
             self._whole = self._account.ledger.reserve(self._account.name, units, request=self._request, **self._signed())
         # Not before the charge is on disk: how many accounts there are is a secret.
         self._accounts = IndividualAccounts(prepared, public.spend.amount, public.relation, public.unit)
@@ -190,6 +191,8 @@ class Channel:
         name = self._explainer.describe()["explainer"]
         request = json.dumps({"explainer": name, "stream": self._key[:16], "stage": charge.stage, **about})
         ledger = self._account.ledger
+        # A file that has changed would be refused after the charge, and charged again at every attempt.
+        self._engine.check_unchanged()
         if self._accounts is None:
             # The account's budget is the ledger's to enforce; the slice is a limit of ours.
             units, left = charge_units(charge.amount), self._slice_left
@@ -242,6 +245,7 @@ class Channel:
 
     def without_noise(self, totals: Totals, query: Sum, why: str) -> list[int]:
         """Exact totals, for evaluation on data that may be shown. The account is marked as not private first."""
+        self._engine.check_unchanged()
         self._account.ledger.not_private(self._account.name, why)
         return totals(query)
 
