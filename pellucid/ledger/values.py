@@ -79,7 +79,8 @@ class Entry:
     """One line of the ledger. `budget`, `spent` and `bounded` are the account's standing after it.
 
     `kind` is "open" (amount: the budget), "reserve" (the charge), "commit" (`refers_to` the reserve it completes), "raise"
-    (what was added to the budget) or "not private" (`purpose` says what happened).
+    (what was added to the budget), "not private" (`purpose` says what happened), "table" (`request` says what is public about
+    the private table, where the account did not know) or "changed" (the same, of another table; `purpose` says why).
     """
 
     seq: int
@@ -99,7 +100,7 @@ class Entry:
     day: str
     """The day it was written (UTC), as YYYY-MM-DD."""
     request: str
-    """What was asked, as text; the terms of the account if `kind` is "open"."""
+    """What was asked, as text; the terms of the account if `kind` is "open"; the table if it is "table" or "changed"."""
     key: str
     """What identical requests have in common."""
     budget: int
@@ -128,6 +129,12 @@ class Reservation:
     """The charge, in stored integers."""
     hash: str
     """The hash of its entry, which certificates carry."""
+    budget: int = 0
+    """The account's budget when it was charged."""
+    spent: int = 0
+    """What the account had spent then, this charge included."""
+    bounded: bool = True
+    """Whether the account's total was bounded then."""
 
 
 @dataclass(frozen=True)
