@@ -118,9 +118,9 @@ class LocksTooLate(SqliteStore):
 class OneTurnBehind(SqliteStore):
     """Keeps each turn's entries in memory until the next one begins, or until it is closed."""
 
-    def __init__(self, *place):
+    def __init__(self, *place, **options):
         self._late = []
-        super().__init__(*place)
+        super().__init__(*place, **options)
 
     @contextmanager
     def writing(self):
@@ -147,8 +147,8 @@ class ReadsWhatMoves(SqliteStore):
 
 
 class OtherStartEachTime(SqliteStore):
-    def __init__(self, *place):
-        super().__init__(*place)
+    def __init__(self, *place, **options):
+        super().__init__(*place, **options)
         self.start = f"{id(self):064d}"
 
 
@@ -208,5 +208,9 @@ def test_a_broken_durable_store_is_found(tmp_path, broken, check):
     for kind in (SqliteStore, broken):
         folder = tmp_path / kind.__name__
         folder.mkdir()
-        found = fails(test, lambda name="one", busy_seconds=5.0, kind=kind, at=folder: kind(at / f"{name}.db", busy_seconds))
+
+        def make(name="one", busy_seconds=5.0, kind=kind, at=folder):
+            return kind(at / f"{name}.db", busy_seconds, create=True)
+
+        found = fails(test, make)
         assert found == (kind is broken)

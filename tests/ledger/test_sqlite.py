@@ -12,7 +12,7 @@ from pellucid.ledger.sqlite import SqliteStore
 class TestSqliteFile(DurableStoreConformance):
     @pytest.fixture
     def make_store(self, tmp_path):
-        return lambda name="one", busy_seconds=5.0: SqliteStore(tmp_path / f"{name}.db", busy_seconds)
+        return lambda name="one", busy_seconds=5.0: SqliteStore(tmp_path / f"{name}.db", busy_seconds, create=True)
 
 
 class TestSqliteInMemory(StoreConformance):
