@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -83,9 +84,9 @@ class Ledger:
         with self._store.reading() as turn:
             account, first = self._standing(turn, stored)
         _check_terms(account, first.amount, asked)
-        if table is not None:
-            self._declare(stored, table, changed if known is not None else "")
-        return account
+        if table is None:
+            return account
+        return replace(account, changed=self._declare(stored, table, changed if known is not None else ""))
 
     def _create(self, name: str, terms: dict[str, Any], table: Declared | None) -> str:
         request = terms if table is None else {**terms, "table": table.to_dict()}
@@ -102,20 +103,22 @@ class Ledger:
             )  # fmt: skip
             return name
 
-    def _declare(self, name: str, table: Declared, changed: str) -> None:
-        """Compare the table with the one on record, and record what is new about it."""
+    def _declare(self, name: str, table: Declared, changed: str) -> int:
+        """Compare the table with the one on record, record what is new about it, and tell since when it is this one."""
         with self._store.reading() as turn:
             if self._news(turn, name, table, changed) is None:
-                return
+                return self._changed(turn, name)
         with self._writing() as turn:
             news = self._news(turn, name, table, changed)
             if news is not None:
                 head, latest = self._open_ends(turn, name)
                 kind, recorded = news
+                request, purpose = json.dumps({"table": recorded.to_dict()}), changed if kind == "changed" else ""
                 self._append(
-                    turn, head, account=name, kind=kind, purpose=changed, request=json.dumps({"table": recorded.to_dict()}),
+                    turn, head, account=name, kind=kind, purpose=purpose, request=request,
                     budget=latest.budget, spent=latest.spent, bounded=latest.bounded,
                 )  # fmt: skip
+            return self._changed(turn, name)
 
     def _news(self, turn: ReadingTurn, name: str, table: Declared, changed: str) -> tuple[str, Declared] | None:
         """The entry that is to be written about this table: its kind and what it holds; None if all of it is known."""
@@ -141,11 +144,6 @@ class Ledger:
             )
         joined = recorded.joined(table)
         return None if joined == recorded else ("table", joined)
-
-    def changed(self, account: str) -> int:
-        """The number of the entry that declared another table than the first; 0 if there is none."""
-        with self._store.reading() as turn:
-            return self._changed(turn, account)
 
     def _changed(self, turn: ReadingTurn, account: str) -> int:
         return max((entry.seq for entry in turn.declarations(account) if entry.kind == "changed"), default=0)
@@ -181,6 +179,7 @@ class Ledger:
 
         Those that were about another table are left out.
         """
+        self._catch_up()
         with self._store.reading() as turn:
             name = self._named(turn, account) or account
             found = turn.thread(name, key, max(after, self._changed(turn, name)))
@@ -203,8 +202,8 @@ class Ledger:
     ) -> Reservation:
         """Charge the account. When this returns the charge is on disk and stays spent, whatever happens next.
 
-        BudgetExceeded is raised with nothing written. Call this before any data is read. Whoever holds a table gives what
-        `changed` said when it was opened; AccountMismatch if somebody declared another one since.
+        BudgetExceeded is raised with nothing written. Call this before any data is read. Whoever holds a table gives the
+        account's `changed` as it was when it was opened; AccountMismatch if somebody declared another table since.
         """
         return self._reserve(account, checked_units("the charge", amount), key, request, by, purpose, changed)
 
@@ -436,7 +435,7 @@ class Ledger:
         terms = json.loads(first.request)
         account = Account(
             name, terms["currency"], terms["delta"], terms["relation"], terms["unit"],
-            latest.budget, latest.spent, bool(latest.bounded),
+            latest.budget, latest.spent, bool(latest.bounded), self._changed(turn, name),
         )  # fmt: skip
         return account, first
 

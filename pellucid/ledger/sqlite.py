@@ -83,7 +83,9 @@ class SqliteStore(LedgerStore):
         with self._transaction("BEGIN") as connection:
             self._check_count(connection)
             found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-        return None if found == "ok" else "the database file is damaged (PRAGMA integrity_check tells more)"
+        if found == "ok":
+            return None
+        return "the database file is damaged, or an incomplete copy that was made during a turn (PRAGMA integrity_check tells more)"
 
     def close(self) -> None:
         with self._lock:
@@ -114,14 +116,17 @@ class SqliteStore(LedgerStore):
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """SQLite gives up at once on some locks (leaving the log of 0.1.0, recovery after a crash) without its own waiting."""
-        deadline = time.monotonic() + self._busy_seconds
+        deadline, longest = time.monotonic() + self._busy_seconds, 0.01
         while True:
             try:
                 return act()
             except DBAPIError as error:
-                if not _code(error).startswith(LOCKED) or time.monotonic() >= deadline:
+                left = deadline - time.monotonic()
+                if not _code(error).startswith(LOCKED) or left <= 0:
                     raise
-                time.sleep(0.005 + 0.01 * secrets.randbelow(1000) / 1000)
+                # By chance and longer each time, so that several do not keep meeting.
+                time.sleep(min(left, 0.005 + longest * secrets.randbelow(1000) / 1000))
+                longest = min(0.5, 1.5 * longest)
 
     def _connected(self) -> Connection:
         if self._closed:
@@ -229,11 +234,12 @@ class SqliteStore(LedgerStore):
 
     def _convert(self, connection: Connection) -> None:
         """A ledger of 0.1.0: from its log into the file, counted. Killed in between, it is such a ledger still."""
+        # Nobody else may have it open, and whoever waits for us with the file open would be waited for: so nobody waits in here.
+        _run(connection, "PRAGMA busy_timeout=0")
+        connection.rollback()
         _run(connection, "BEGIN IMMEDIATE")
         DECLARATIONS_INDEX.create(connection, checkfirst=True)
         self._count_again(connection)
-        # Nobody else may have it open now, and whoever waits for us here would be waited for: so there is no waiting inside.
-        _run(connection, "PRAGMA busy_timeout=0")
         _run(connection, f"PRAGMA journal_mode={self.journal}")
         _run(connection, f"PRAGMA busy_timeout={round(1000 * self._busy_seconds)}")
         connection.rollback()
@@ -310,8 +316,8 @@ class SqliteStore(LedgerStore):
         if code.startswith(NO_ROOM):
             return LedgerUnavailable(f"{place} could not be stored ({code}). Free disk space or repair the disk, then try again.")
         return LedgerCorrupt(
-            f"{place} is damaged, or is not a Pellucid ledger ({code or 'unreadable text'}). Restore it from a backup, or give "
-            "the path of another file; do not start an empty ledger for the same people."
+            f"{place} is damaged, an incomplete copy, or not a Pellucid ledger ({code or 'unreadable text'}). Restore it from a "
+            "backup, or give the path of another file; do not start an empty ledger for the same people."
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import LedgerError
 from ..mechanisms import RESOLUTION
+from ..public.texts import storable
 
 SCALE = RESOLUTION
 """Stored integers per unit of ε or ρ."""
@@ -68,6 +69,8 @@ class Account:
     """All charges so far, released for or not."""
     bounded: bool
     """False once something not private happened to this object: its total is no longer bounded by what was spent."""
+    changed: int = 0
+    """The number of the entry that declared its present table; 0 if it is the one it was opened for."""
 
     @property
     def remaining(self) -> int:
@@ -157,20 +160,12 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _storable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def checked_text(what: str, value: str, *, required: bool = False) -> str:
     if not isinstance(value, str):
         raise LedgerError(f"{what} must be text, not {type(value).__name__}.")
     if required and not value.strip():
         raise LedgerError(f"{what} must not be empty: the ledger records it for whoever reads the account later.")
-    if "\0" in value or not _storable(value):
+    if "\0" in value or not storable(value):
         raise LedgerError(f"{what} holds characters that cannot be stored; give plain Unicode text without NUL characters.")
     return value
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
+from typing import Any
 
+from ..errors import PlanError
 from ..mechanisms import Spend
 from ..public.black_box import PROBES, PrivateTraining
 from ..public.schema import Unit
@@ -37,8 +40,12 @@ def certificate_of(
     charges: Sequence[Charge],
     private: bool,
     entry: str,
+    total: dict[str, Any],
 ) -> Certificate:
-    """The certificate of a release that cost `spend` and was charged as entry `entry` of the ledger."""
+    """The certificate of a release that cost `spend` and was charged as entry `entry` of the ledger.
+
+    `total` is what the account has spent in all.
+    """
     public = plan.public
     epsilon, delta, rho = account.guarantee(spend)
     conditions = _conditions(explainer, plan)
@@ -54,7 +61,7 @@ def certificate_of(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        total=account.total(),
+        total={**total, "bounded": total["bounded"] and private},
         charges=tuple(charge.to_dict(spend.currency) for charge in charges),
         protects=_protects(explainer, public.unit),
         bounds=_bound_sources(explainer, plan),
@@ -65,6 +72,32 @@ def certificate_of(
         ledger=account.ledger_name,
         entry=entry,
         versions=_versions(),
+    )
+
+
+def drafted(explainer: Explainer, plan: Plan, account: OpenAccount, asker: Asker) -> Certificate:
+    """The certificate of a release before it is paid for: whatever cannot be said or stored is refused now, not afterwards."""
+    draft = certificate_of(
+        explainer, plan, account, asker, spend=plan.public.spend, charges=(), private=True, entry="", total={"bounded": True}
+    )
+    try:
+        json.dumps(draft.to_dict(), ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        raise PlanError(
+            f"{type(explainer).__name__}: a name, label or text of this request cannot be stored; give plain Unicode text, numbers "
+            "and lists of these. Nothing was charged."
+        ) from None
+    return draft
+
+
+def completed(draft: Certificate, charges: Sequence[Charge], currency: str, private: bool, entry: str, total: Any) -> Certificate:
+    """A drafted certificate with what happened since."""
+    return replace(
+        draft,
+        status=draft.status if private else "not private",
+        charges=tuple(charge.to_dict(currency) for charge in charges),
+        total={**total, "bounded": total["bounded"] and private},
+        entry=entry,
     )
 
 
