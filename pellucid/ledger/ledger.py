@@ -421,7 +421,7 @@ class Ledger:
         listed = ", ".join(repr(other) for other in known) or "none yet"
         return LedgerError(
             f"account {name!r} is not in this ledger{meant}. Known accounts: {listed}. A new account, with a budget of its own, is "
-            "opened on purpose: Session(..., create=True), or `pellucid ledger create`."
+            "opened on purpose: Session(..., create=True), `pellucid explain --create` or `pellucid ledger create`."
         )
 
     def _standing(self, turn: ReadingTurn, name: str) -> tuple[Account, Entry]:

@@ -200,7 +200,7 @@ class SqliteStore(LedgerStore):
         return LedgerUnavailable(
             f"{found}. If there was one, put it back: a new one knows nothing of what was spent. To start one on purpose, give "
             f"create=True, in Session(..., ledger={name!r}, create=True) or Ledger({name!r}, create=True), or use "
-            f"`pellucid ledger create {name}`."
+            f"`pellucid ledger create {name} ACCOUNT --epsilon BUDGET`."
         )
 
     def _prepare(self, connection: Connection) -> None:
