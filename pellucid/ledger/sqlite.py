@@ -103,7 +103,8 @@ class SqliteStore(LedgerStore):
             try:
                 self._patiently(lambda: _begin(connection, begin))
                 yield connection
-                connection.commit()
+                self._patiently(lambda: _run(connection, "COMMIT"))
+                _abandon(connection)
             except DBAPIError as error:
                 _abandon(connection)
                 if self.durable:
@@ -114,9 +115,13 @@ class SqliteStore(LedgerStore):
                 _abandon(connection)
                 raise
 
-    def _patiently(self, act: Callable[[], T]) -> T:
-        """SQLite gives up at once on some locks (leaving the log of 0.1.0, recovery after a crash) without its own waiting."""
-        deadline, longest = time.monotonic() + self._busy_seconds, 0.01
+    def _patiently(self, act: Callable[[], T], longest: float = 0.002, at_most: float = 0.02) -> T:
+        """Try again until nobody else has the file.
+
+        SQLite's own waiting sleeps for so long between two looks that a reader beside busy writers waits for seconds, and it
+        gives up at once on some locks (leaving the log of 0.1.0, recovery after a crash).
+        """
+        deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
                 return act()
@@ -125,8 +130,8 @@ class SqliteStore(LedgerStore):
                 if not _code(error).startswith(LOCKED) or left <= 0:
                     raise
                 # By chance and longer each time, so that several do not keep meeting.
-                time.sleep(min(left, 0.005 + longest * secrets.randbelow(1000) / 1000))
-                longest = min(0.5, 1.5 * longest)
+                time.sleep(min(left, longest * (1 + secrets.randbelow(1000)) / 1000))
+                longest = min(at_most, 1.5 * longest)
 
     def _connected(self) -> Connection:
         if self._closed:
@@ -158,7 +163,7 @@ class SqliteStore(LedgerStore):
     def _connect(self) -> Connection:
         self._check_place()
         try:
-            return self._patiently(self._try_to_connect)
+            return self._patiently(self._try_to_connect, at_most=0.5)
         except DBAPIError as error:
             raise self._explain(error) from None
 
@@ -179,7 +184,7 @@ class SqliteStore(LedgerStore):
             sa.URL.create("sqlite", database=self.place or ":memory:"),
             poolclass=NullPool,
             hide_parameters=True,
-            connect_args={"isolation_level": None, "timeout": self._busy_seconds, "check_same_thread": False},
+            connect_args={"isolation_level": None, "timeout": 0, "check_same_thread": False},
         )
 
     def _check_place(self) -> None:
@@ -206,7 +211,7 @@ class SqliteStore(LedgerStore):
     def _prepare(self, connection: Connection) -> None:
         """Make a new ledger of an empty file; refuse a file of another kind before anything in it is changed."""
         try:
-            _begin(connection, "BEGIN")
+            self._patiently(lambda: _begin(connection, "BEGIN"))
             fresh = self._recognise(connection)
             if fresh and (self.start or not self._create):
                 raise self._missing(f"{self.place!r} is empty and no ledger")
@@ -216,7 +221,7 @@ class SqliteStore(LedgerStore):
             connection.rollback()
             if logged and not fresh:
                 self._convert(connection)
-            self._make_durable(connection)
+            self._patiently(lambda: self._make_durable(connection))
             connection.rollback()
             if fresh:
                 self._make_ledger(connection)
@@ -224,24 +229,20 @@ class SqliteStore(LedgerStore):
             _abandon(connection)
 
     def _make_ledger(self, connection: Connection) -> None:
-        _run(connection, "BEGIN IMMEDIATE")
+        self._patiently(lambda: _begin(connection, "BEGIN IMMEDIATE"))
         # Another process may have made the ledger since.
         if self._recognise(connection):
             TABLES.create_all(connection, checkfirst=False)
             connection.execute(FORMAT.insert(), {"version": VERSION, "chain": secrets.token_hex(16)})
-        connection.commit()
-        self._recognise(connection)
+            self._recognise(connection)
+        self._patiently(lambda: _run(connection, "COMMIT"))
 
     def _convert(self, connection: Connection) -> None:
         """A ledger of 0.1.0: from its log into the file, counted. Killed in between, it is such a ledger still."""
-        # Nobody else may have it open, and whoever waits for us with the file open would be waited for: so nobody waits in here.
-        _run(connection, "PRAGMA busy_timeout=0")
-        connection.rollback()
         _run(connection, "BEGIN IMMEDIATE")
         DECLARATIONS_INDEX.create(connection, checkfirst=True)
         self._count_again(connection)
         _run(connection, f"PRAGMA journal_mode={self.journal}")
-        _run(connection, f"PRAGMA busy_timeout={round(1000 * self._busy_seconds)}")
         connection.rollback()
         _run(connection, "BEGIN IMMEDIATE")
         self._count_again(connection)
