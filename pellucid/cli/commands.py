@@ -35,7 +35,8 @@ def pellucid(
 def main() -> None:
     """Entry point: expected errors become one line, unexpected ones say only what kind they are."""
     try:
-        app(standalone_mode=False)
+        # Without its own mode Typer returns the code of an Exit instead of raising it.
+        sys.exit(app(standalone_mode=False) or 0)
     except PellucidError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)

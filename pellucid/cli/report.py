@@ -25,19 +25,27 @@ summary{cursor:pointer;color:#486581;margin:.6rem 0}
 """
 
 
-def picture(explanation: Any, title: str = "") -> bytes:
-    """The plot of an explanation, or of anything with plot(), as PNG bytes."""
+def pyplot() -> Any:
+    """What pictures are drawn with, or why they cannot be: asked before anything is paid for."""
     try:
         import matplotlib
 
         matplotlib.use("Agg", force=False)
         import matplotlib.pyplot as plt
     except ImportError:
-        raise MissingExtra("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
+        raise MissingExtra(
+            "pictures need matplotlib: install it with `pip install 'pellucid[plots]'`, or leave the pictures out."
+        ) from None
+    return plt
+
+
+def picture(explanation: Any, title: str = "") -> bytes:
+    """The plot of an explanation, or of anything with plot(), as PNG bytes."""
+    plt = pyplot()
     axes = explanation.plot()
     figure = axes.figure if hasattr(axes, "figure") else axes[0].figure  # several panels come as an array
     if title:
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(title, fontsize=11, parse_math=False)
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
     plt.close(figure)

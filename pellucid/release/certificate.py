@@ -12,6 +12,9 @@ from ..mechanisms import epsilon_of_rho, to_replace
 
 STATUS = ("proved", "conditional", "not private")
 
+IN_MEMORY = "in memory"
+"""What certificates call a ledger that is no file."""
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -52,7 +55,7 @@ class Certificate:
     day: str
     """The day of the release; the moment would tell how long a run took."""
     ledger: str
-    """The file that the charge is in."""
+    """The file that the charge is in; "in memory" if the account's total is known to one process only."""
     entry: str
     """The hash of the charge: the ledger can be asked whether it contains it."""
     versions: dict[str, str]
@@ -61,6 +64,13 @@ class Certificate:
     @property
     def private(self) -> bool:
         return self.status != "not private"
+
+    @property
+    def status_line(self) -> str:
+        """The status, and what a reader must not overlook about it."""
+        if not self.private:
+            return f"{self.status.upper()}: this result carries no guarantee"
+        return self.status.upper() + ("; the total is known to one process only" if self.ledger == IN_MEMORY else "")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,7 +90,7 @@ class Certificate:
         entry = f"entry {self.entry[:16]}…" if self.entry else "no entry of its own"
         asked = "".join([f", by {self.by}" if self.by else "", f", for {self.purpose}" if self.purpose else ""])
         return [
-            ("status", [self.status.upper() + ("" if self.private else ": this result carries no guarantee")]),
+            ("status", [self.status_line]),
             ("guarantee of this release", self._guarantee()),
             ("spent on this account so far", [f"{spent} of {budget}{unbounded}"]),
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
+from typing import Any
 
+from ..errors import PlanError
 from ..mechanisms import Spend
 from ..public.asking import STRICT
 from ..public.black_box import PrivateTraining
@@ -38,9 +41,12 @@ def certificate_of(
     charges: Sequence[Charge],
     private: bool,
     entry: str,
-    strict: bool = False,
+    total: dict[str, Any],
 ) -> Certificate:
-    """The certificate of a release that cost `spend` and was charged as entry `entry` of the ledger."""
+    """The certificate of a release that cost `spend` and was charged as entry `entry` of the ledger.
+
+    `total` is what the account has spent in all.
+    """
     public = plan.public
     epsilon, delta, rho = account.guarantee(spend)
     conditions = _conditions(explainer, plan)
@@ -48,7 +54,7 @@ def certificate_of(
     return Certificate(
         status=status,
         conditions=conditions,
-        assumptions=(*conditions, *_standing_assumptions(explainer, plan, account, strict)),
+        assumptions=(*conditions, *_standing_assumptions(explainer, plan, account)),
         explainer=explainer.describe(),
         account=account.name,
         relation=public.relation,
@@ -56,7 +62,7 @@ def certificate_of(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        total=account.total(),
+        total={**total, "bounded": total["bounded"] and private},
         charges=tuple(charge.to_dict(spend.currency) for charge in charges),
         protects=_protects(explainer, public.unit),
         bounds=_bound_sources(explainer, plan),
@@ -67,6 +73,32 @@ def certificate_of(
         ledger=account.ledger_name,
         entry=entry,
         versions=_versions(),
+    )
+
+
+def drafted(explainer: Explainer, plan: Plan, account: OpenAccount, asker: Asker) -> Certificate:
+    """The certificate of a release before it is paid for: whatever cannot be said or stored is refused now, not afterwards."""
+    draft = certificate_of(
+        explainer, plan, account, asker, spend=plan.public.spend, charges=(), private=True, entry="", total={"bounded": True}
+    )
+    try:
+        json.dumps(draft.to_dict(), ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        raise PlanError(
+            f"{type(explainer).__name__}: a name, label or text of this request cannot be stored; give plain Unicode text, numbers "
+            "and lists of these. Nothing was charged."
+        ) from None
+    return draft
+
+
+def completed(draft: Certificate, charges: Sequence[Charge], currency: str, private: bool, entry: str, total: Any) -> Certificate:
+    """A drafted certificate with what happened since."""
+    return replace(
+        draft,
+        status=draft.status if private else "not private",
+        charges=tuple(charge.to_dict(currency) for charge in charges),
+        total={**total, "bounded": total["bounded"] and private},
+        entry=entry,
     )
 
 
@@ -92,9 +124,9 @@ def _conditions(explainer: Explainer, plan: Plan) -> tuple[str, ...]:
     return tuple(conditions)
 
 
-def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount, strict: bool) -> tuple[str, ...]:
+def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount) -> tuple[str, ...]:
     listed = [model.assumption for model in explainer.models]
-    if strict and explainer.models:
+    if plan.public.strict and explainer.models:
         listed.append(
             f"the models were asked about {STRICT:,} records at a time, each time in a process of its own: they carry nothing "
             "from one such question to the next, but could within one"

@@ -22,7 +22,7 @@ from ..mechanisms import Spend, is_private
 from ..public.row_wise import tried
 from ..query import Sum
 from .account import OpenAccount
-from .certify import Asker, certificate_of
+from .certify import Asker, certificate_of, drafted
 from .charge import Charge
 from .door import Door, IndividualAsk, PaidAsk, Totals
 from .explainer import Explainer
@@ -71,6 +71,7 @@ class Channel:
     def __init__(
         self, explainer: Explainer, plan: Plan, engine: Engine, account: OpenAccount, key: str, request: str, asker: Asker
     ):
+        drafted(explainer, plan, account, asker)
         self.plan = plan
         self._explainer, self._engine, self._account, self._asker = explainer, engine, account, asker
         self._key, self._request = key, request
@@ -117,7 +118,7 @@ class Channel:
         else:
             units = charge_units(public.spend.amount)
             self._engine.check_unchanged()
-            self._whole = self._account.ledger.reserve(self._account.name, units, request=self._request, **self._signed())
+            self._whole = self._account.reserve(units, request=self._request, **self._signed())
         # Not before the charge is on disk: how many accounts there are is a secret.
         self._accounts = IndividualAccounts(prepared, public.spend.amount, public.relation, public.unit)
         self._again = again
@@ -190,7 +191,6 @@ class Channel:
         """Put the charge on disk; with the first of a question what was asked."""
         name = self._explainer.describe()["explainer"]
         request = json.dumps({"explainer": name, "stream": self._key[:16], "stage": charge.stage, **about})
-        ledger = self._account.ledger
         # A file that has changed would be refused after the charge, and charged again at every attempt.
         self._engine.check_unchanged()
         if self._accounts is None:
@@ -199,10 +199,10 @@ class Channel:
             if units > left:
                 asked, rest = float(charge.amount), float(from_units(left))
                 raise BudgetExceeded(self._account.name, self.plan.public.spend.currency, asked, rest)
-            paid = ledger.reserve(self._account.name, units, request=request, **self._signed())
+            paid = self._account.reserve(units, request=request, **self._signed())
             self._unseen += units
             return paid
-        paid = ledger.prepaid(self._account.name, request=request, **self._signed())
+        paid = self._account.prepaid(request=request, **self._signed())
         self._count_others(self._accounts, paid)
         return paid
 
@@ -227,19 +227,23 @@ class Channel:
         epsilon, _, rho = self._account.guarantee(cost)
         told = explained(Paid(first.seq, epsilon, rho))
         private = self._account.noise_is_private() and question.private
-        certified = self._certified(told, spend if self._whole else cost, charges, private, (self._whole or first).hash)
-        self._account.ledger.commit(first, certified.to_json())
+        total = self._account.total(question.paid[-1][0])
+        certified = self._certified(told, spend if self._whole else cost, charges, private, (self._whole or first).hash, total)
+        self._account.ledger.settle(first, certified.to_json())
         self._counted = first.seq
         return certified
 
     def free(self, found: Explanation) -> Explanation:
         """Certify an answer for which no data was read."""
-        return self._certified(found, Spend(self.plan.public.spend.currency, Fraction(0)), [], is_private(), "")
+        cost = Spend(self.plan.public.spend.currency, Fraction(0))
+        return self._certified(found, cost, [], is_private(), "", self._account.total())
 
-    def _certified(self, found: Explanation, cost: Spend, charges: list[Charge], private: bool, entry: str) -> Explanation:
+    def _certified(
+        self, found: Explanation, cost: Spend, charges: list[Charge], private: bool, entry: str, total: dict[str, Any]
+    ) -> Explanation:
         certificate = certificate_of(
             self._explainer, self.plan, self._account, self._asker,
-            spend=cost, charges=_merged(charges), private=private, entry=entry, strict=self._engine.asking.strict,
+            spend=cost, charges=_merged(charges), private=private, entry=entry, total=total,
         )  # fmt: skip
         return found.certified(certificate)
 

@@ -161,7 +161,7 @@ class Hostile:
 def test_a_function_that_misbehaves_neither_breaks_nor_leaks(relation, tmp_path, capfd):
     data = table(1200)
     before = data.copy()
-    account = session(data, relation, name="ward", ledger=tmp_path / "ledger.db")
+    account = session(data, relation, name="ward", ledger=tmp_path / "ledger.db", create=True)
     explainer = pel.PrivatePlot(Hostile(), x=[0], output=(0, 10), blocks=40, limits=Limits(workers=2, memory=200 * 2**20))
     found = account.release(explainer, epsilon=5.0)
     pd.testing.assert_frame_equal(data, before)

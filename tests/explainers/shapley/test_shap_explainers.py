@@ -612,7 +612,7 @@ def test_the_record_asked_about_is_stored_nowhere(make, tmp_path):
     """Not in the result, its JSON or pickle, the certificate, the request or the ledger file."""
     canary = {"a": 0.31415926535, "b": 0.27182818284, "c": 0.57721566490, "e": 0.69314718055}
     path = tmp_path / "study.db"
-    account = session(table(50), ledger=str(path), name="ward")
+    account = session(table(50), ledger=str(path), name="ward", create=True)
     explainer = make(canary)
     found = account.release(explainer, epsilon=1.0)
     again = account.release(make(canary), epsilon=1.0)
