@@ -173,6 +173,7 @@ class Channel:
         """A new question: `about` has an entry "asked" with what is asked, `totals` reads the records."""
         if "asked" not in about:
             raise PlanError("a question says what is asked: give about={'asked': …}.")
+        self._engine.check_unchanged()
         self._check_models()
         made = Question(about, self._account.noise_is_private())
 

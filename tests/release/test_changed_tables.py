@@ -35,7 +35,9 @@ def folder(tmp_path):
 
 def opened(data, tmp_path, **options):
     options = {"neighbors": "add-remove", "expected_rows": 1000, "unit": pel.Unit("id")} | options
-    return pel.Session(data, SCHEMA, budget=pel.Budget(1.0, delta=1e-6), name="ward", ledger=tmp_path / "study.db", **options)
+    return pel.Session(
+        data, SCHEMA, budget=pel.Budget(1.0, delta=1e-6), name="ward", ledger=tmp_path / "study.db", create=True, **options
+    )
 
 
 def replaced(path):
