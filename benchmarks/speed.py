@@ -121,6 +121,7 @@ class Given:
 
     def __init__(self, engine):
         self.engine, self.kept = engine, {}
+        self.asking, self.check_unchanged = engine.asking, engine.check_unchanged
 
     def totals(self, query):
         key = (type(getattr(query, "map", None)), query.size)
