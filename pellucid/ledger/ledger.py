@@ -32,9 +32,7 @@ class Ledger:
     Names of accounts are compared without case, and without spaces around them.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | LedgerStore | None, busy_seconds: float = 30.0, *, create: bool = False
-    ):
+    def __init__(self, path: str | os.PathLike[str] | LedgerStore | None, busy_seconds: float = 30.0, *, create: bool = False):
         if not isinstance(path, LedgerStore):
             # Imported here because SQLAlchemy is slow to load, and much of Pellucid (saved explanations, plots) needs no ledger.
             from .sqlite import SqliteStore

@@ -119,7 +119,8 @@ def test_a_table_that_changed_is_said_to_have(study, tmp_path, pellucid):
 def test_titles_that_read_the_same_have_files_of_their_own(study, tmp_path, pellucid):
     titles = ["Women & men", "women, men", "Women/men!", "患者", "漢字?", "$x and $y_", "x" * 300, "…", "women-men-2"]
     releases = [
-        {"explain": "Distribution", "feature": "sex", "epsilon": 0.01 + i / 1000, "title": title} for i, title in enumerate(titles)
+        {"explain": "Distribution", "feature": "sex", "epsilon": 0.01 + i / 1000, "title": title}
+        for i, title in enumerate(titles)
     ]
     code, _, err = pellucid("explain", study(releases=releases))
     assert code == 0, err

@@ -593,7 +593,9 @@ def test_an_empty_file_becomes_a_ledger_on_purpose(path):
 
 
 def test_a_file_that_is_not_there_is_not_made_by_chance(path):
-    with pytest.raises(LedgerUnavailable, match="there is no ledger.*put it back.*create=True.*pellucid ledger create") as refused:
+    with pytest.raises(
+        LedgerUnavailable, match="there is no ledger.*put it back.*create=True.*pellucid ledger create"
+    ) as refused:
         Ledger(path)
     assert unchained(refused) and not path.exists()
     with Ledger(path, create=True) as ledger:

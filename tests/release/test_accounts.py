@@ -179,9 +179,7 @@ def test_an_account_of_the_version_before_learns_its_table_when_it_is_opened(pat
     entries = len(first.history())
     assert len(recording.session_on(path, "ward-ε").history()) == entries
     with pytest.raises(pel.AccountMismatch, match="number of people was 240 and is 239"):
-        pel.Session(
-            recording.table().iloc[1:], recording.schema(), recording.ACCOUNTS["ward-ε"], name="ward-ε", ledger=path
-        )
+        pel.Session(recording.table().iloc[1:], recording.schema(), recording.ACCOUNTS["ward-ε"], name="ward-ε", ledger=path)
 
 
 def test_a_ledger_with_names_that_read_the_same_goes_on(people, schema, path):

@@ -222,7 +222,9 @@ def own(result):
     return Own("sex")
 
 
-@pytest.mark.parametrize("what", [{1, 2}, object(), float("nan"), HALF, "x" * 10**6], ids=["set", "object", "nan", "half", "long"])
+@pytest.mark.parametrize(
+    "what", [{1, 2}, object(), float("nan"), HALF, "x" * 10**6], ids=["set", "object", "nan", "half", "long"]
+)
 def test_a_result_that_is_hard_to_store_is_returned(session, what):
     found = session.release(own(Odd(what=what)), epsilon=0.25)
     assert found.what is what and found.certificate.entry and session.spent == 0.25
