@@ -3,9 +3,10 @@
     python benchmarks/kill_release.py --releases 10000
 
 Several processes at once open a session on one ledger and release as fast as they can, telling each result as soon as they hold
-it; each is ended with SIGKILL at a random moment, and another takes its place. Meanwhile the ledger's file is copied as any program
-would, from its first byte to its last or page by page in any order, with pauses. In the end every result that was told has a
-charge and is stored, the chain verifies, and every copy has all entries there were when it was begun, or says that it is incomplete.
+it; each is ended with SIGKILL at a random moment, and another takes its place. Meanwhile the ledger's file is copied as any
+program would, from its first byte to its last or page by page in any order, with pauses. In the end every result that was told
+has a charge and is stored, the chain verifies, and every copy has all entries there were when it was begun, or says that it is
+incomplete.
 """
 
 from __future__ import annotations

@@ -418,8 +418,8 @@ class Ledger:
         meant = f" (did you mean {close[0]!r}?)" if close else ""
         listed = ", ".join(repr(other) for other in known) or "none yet"
         return LedgerError(
-            f"account {name!r} is not in this ledger{meant}. Known accounts: {listed}. A new account, with a budget of its own, is "
-            "opened on purpose: Session(..., create=True), `pellucid explain --create` or `pellucid ledger create`."
+            f"account {name!r} is not in this ledger{meant}. Known accounts: {listed}. A new account, with a budget of its own, "
+            "is opened on purpose: Session(..., create=True), `pellucid explain --create` or `pellucid ledger create`."
         )
 
     def _standing(self, turn: ReadingTurn, name: str) -> tuple[Account, Entry]:

@@ -68,7 +68,7 @@ def test_a_deleted_ledger_is_noticed_by_what_it_paid_for(study, tmp_path, pelluc
     assert pellucid("explain", study())[0] == 0
     (tmp_path / "ledger.db").unlink()
     code, out, err = pellucid("explain", study())
-    assert code == 1 and "results/ has 1 releases of this study" in err and "put it back" in err and "--create" in err
+    assert code == 1 and "results/ holds what it paid for (results: 1)" in err and "put it back" in err and "--create" in err
     assert not (tmp_path / "ledger.db").exists()
     code, out, _ = pellucid("explain", study(), "--create")
     assert code == 0 and "new ledger" in out
