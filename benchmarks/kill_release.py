@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,9 +42,12 @@ class Found:
     kills: int = 0
     told: dict[str, str] = field(default_factory=dict)
     """Digests of the results that somebody held, by the hash of their charge."""
-    whole: int = 0
-    incomplete: int = 0
-    wrong: list[str] = field(default_factory=list)
+    copies: Counter[str] = field(default_factory=Counter)
+    """How many copies there were of each kind, and what became of them."""
+
+    @property
+    def wrong(self) -> list[str]:
+        return [said for said in self.copies if not said.endswith((": whole", ": incomplete"))]
 
 
 def opened(ledger: Path) -> pel.Session:
@@ -94,11 +98,11 @@ def one_life(ledger: Path, longest: float) -> Callable[[], list[list[str]]]:
     return killed
 
 
-def copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path) -> str:
     """As a program copies that knows nothing of the file; half of the time a slow one that takes its pages in any order."""
     if random.random() < 0.5:
         target.write_bytes(source.read_bytes())
-        return
+        return "at once"
     with source.open("rb", buffering=0) as file, target.open("wb", buffering=0) as out:
         places = list(range(0, source.stat().st_size, PAGE))
         random.shuffle(places)
@@ -107,24 +111,28 @@ def copy(source: Path, target: Path) -> None:
             out.write(os.pread(file.fileno(), PAGE, place))
             if i % 64 == 0:
                 time.sleep(0.003 * random.random())
+    return "slowly, in any order"
 
 
 def check_copy(ledger: Path, target: Path) -> str:
-    """ "whole", "incomplete" or what is wrong. In a process of its own: one that has a ledger open must not read its file."""
+    """How it was copied, and whether it is whole, incomplete, or what is wrong.
+
+    In a process of its own: one that has a ledger open must not read its file.
+    """
     with pel.Ledger(ledger, 300.0) as real:
         before = len(real.history("people"))
-    copy(ledger, target)
+    how = copy(ledger, target)
     try:
         with pel.Ledger(target, 5.0) as copied:
             result = copied.verify()
     except pel.LedgerCorrupt as error:
-        return "incomplete" if "incomplete" in str(error) else f"refused without saying why: {error}"
+        return f"{how}: {'incomplete' if 'incomplete' in str(error) else f'refused without saying why: {error}'}"
     finally:
         for leftover in target.parent.glob(f"{target.name}*"):
             leftover.unlink()
     if not result.ok:
-        return "incomplete"
-    return "whole" if result.entries >= before else f"verifies with {result.entries} of {before} entries"
+        return f"{how}: incomplete"
+    return f"{how}: whole" if result.entries >= before else f"{how}: verifies with {result.entries} of {before} entries"
 
 
 def copies_for_ever(ledger: Path, told: int, pause: float) -> None:
@@ -152,9 +160,7 @@ def kill(ledger: Path, releases: int, processes: int, longest: float, pause: flo
     os.kill(copier, signal.SIGKILL)
     os.waitpid(copier, 0)
     with os.fdopen(reading) as lines:
-        said = [line.rstrip("\n") for line in lines]
-    found.whole, found.incomplete = said.count("whole"), said.count("incomplete")
-    found.wrong = [line for line in said if line not in ("whole", "incomplete")]
+        found.copies.update(line.rstrip("\n") for line in lines)
     return found
 
 
@@ -172,10 +178,10 @@ def judge(ledger: Path, found: Found) -> list[str]:
         f"{uncharged} told without a charge, {lost} told and not stored, {waiting} left waiting; "
         f"{len(charges) - len(stored)} charges stay spent for releases that a kill ended"
     )
-    print(f"{found.whole + found.incomplete + len(found.wrong)} copies: {found.whole} whole, {found.incomplete} incomplete")
+    print(f"{found.copies.total()} copies; {', '.join(f'{said} {times}' for said, times in sorted(found.copies.items()))}")
     adds_up = sum(entry.amount for entry in charges.values()) == account.spent
     print(f"{recount.message}; what is spent {'adds up' if adds_up else 'DOES NOT ADD UP'}")
-    complaints = [f"a copy {line}" for line in found.wrong]
+    complaints = [f"a copy {said}" for said in found.wrong]
     complaints += [f"{uncharged} releases without a charge"] if uncharged else []
     complaints += [f"{lost} releases lost"] if lost else []
     complaints += [] if recount.ok else [recount.message]
