@@ -146,7 +146,7 @@ def overhead(
                 ("reserve", Ledger, "reserve"),
                 ("calibrate", Public, "mechanism"),
                 ("noise", door, "add_noise"),
-                ("certificate", session, "certificate_of"),
+                ("certificate", session, "drafted"),
                 ("commit", Ledger, "commit"),
             ):
                 stack.enter_context(clock.watch(label, owner, name))

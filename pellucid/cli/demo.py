@@ -72,9 +72,7 @@ def run(folder: Path, console: Console) -> None:
 
     console.print("[bold]2. A session: one private table, one budget, one ledger[/]")
     unit = pel.Unit(max_rows=5)
-    session = pel.Session(
-        table, schema(), budget=pel.Budget(epsilon=4.0), name="rand-hie", ledger=ledger, unit=unit, create=True
-    )
+    session = pel.Session(table, schema(), budget=pel.Budget(epsilon=4.0), name="rand-hie", ledger=ledger, unit=unit, create=True)
     console.print(f"   budget ε = 4, already spent: {session.spent}, ledger {ledger.name}\n")
 
     curve = pel.PartialDependence(model, "disea")

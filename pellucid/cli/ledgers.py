@@ -38,7 +38,9 @@ def ledger_create(
     budget, unit = Budget(epsilon, delta), Unit(column, max_rows)
     with Ledger(file, create=True) as ledger:
         if any(alike(known.name) == alike(account) for known in ledger.accounts()):
-            raise LedgerError(f"account {account!r} is in ledger {file.name!r} already; `pellucid ledger show` tells how it stands.")
+            raise LedgerError(
+                f"account {account!r} is in ledger {file.name!r} already; `pellucid ledger show` tells how it stands."
+            )
         made = ledger.open_account(
             account,
             currency=budget.currency,

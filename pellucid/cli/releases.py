@@ -75,7 +75,9 @@ def explain(
     opened = Study.load(study, create=create, changed=changed)
     session = opened.session
     if opened.started:
-        typer.echo(f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study", err=as_json)
+        typer.echo(
+            f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study", err=as_json
+        )
     _check_budget(opened)
     folder = output or opened.output
     _check_folder(folder, opened, pictures)

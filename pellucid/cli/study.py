@@ -142,10 +142,10 @@ def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:
     released = _released(output)
     if not (named or released):
         return
-    found = f"{output.name}/ has {released} releases of this study" if released else f"{study} names it"
+    found = f"{output.name}/ holds what it paid for (results: {released})" if released else f"{study} names it"
     raise LedgerUnavailable(
-        f"there is no ledger {ledger.name!r} beside the study, and {found}. If it was there, put it back: a new one knows nothing "
-        f"of what was spent. To start one with a full budget: pellucid explain {study} --create. Nothing was charged."
+        f"there is no ledger {ledger.name!r} beside the study, and {found}. If it was there, put it back: a new one knows "
+        f"nothing of what was spent. To start one with a full budget: pellucid explain {study} --create. Nothing was charged."
     )
 
 

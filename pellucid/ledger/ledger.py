@@ -32,9 +32,7 @@ class Ledger:
     Names of accounts are compared without case, and without spaces around them.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | LedgerStore | None, busy_seconds: float = 30.0, *, create: bool = False
-    ):
+    def __init__(self, path: str | os.PathLike[str] | LedgerStore | None, busy_seconds: float = 30.0, *, create: bool = False):
         if not isinstance(path, LedgerStore):
             # Imported here because SQLAlchemy is slow to load, and much of Pellucid (saved explanations, plots) needs no ledger.
             from .sqlite import SqliteStore
@@ -420,8 +418,8 @@ class Ledger:
         meant = f" (did you mean {close[0]!r}?)" if close else ""
         listed = ", ".join(repr(other) for other in known) or "none yet"
         return LedgerError(
-            f"account {name!r} is not in this ledger{meant}. Known accounts: {listed}. A new account, with a budget of its own, is "
-            "opened on purpose: Session(..., create=True), `pellucid explain --create` or `pellucid ledger create`."
+            f"account {name!r} is not in this ledger{meant}. Known accounts: {listed}. A new account, with a budget of its own, "
+            "is opened on purpose: Session(..., create=True), `pellucid explain --create` or `pellucid ledger create`."
         )
 
     def _standing(self, turn: ReadingTurn, name: str) -> tuple[Account, Entry]:

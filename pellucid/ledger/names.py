@@ -43,5 +43,7 @@ def find(name: str, known: Iterable[str]) -> str | None:
     found = [account for account in accounts if alike(account) == alike(name)]
     if len(found) > 1:
         listed = ", ".join(repr(account) for account in found)
-        raise LedgerError(f"account {name!r} is not in this ledger and may mean any of {listed}. Give one of these names exactly.")
+        raise LedgerError(
+            f"account {name!r} is not in this ledger and may mean any of {listed}. Give one of these names exactly."
+        )
     return found[0] if found else None

@@ -85,7 +85,9 @@ class SqliteStore(LedgerStore):
             found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
         if found == "ok":
             return None
-        return "the database file is damaged, or an incomplete copy that was made during a turn (PRAGMA integrity_check tells more)"
+        return (
+            "the database file is damaged, or an incomplete copy that was made during a turn (PRAGMA integrity_check tells more)"
+        )
 
     def close(self) -> None:
         with self._lock:

@@ -391,12 +391,11 @@ def _refuse_words_for_booleans(where: str, node: Any, key: str = "") -> None:
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             _refuse_words_for_booleans(where, value, key)
-    elif isinstance(node, yaml.ScalarNode) and key in SAID_BY_CELLS and node.tag == "tag:yaml.org,2002:bool":
-        if node.value.lower() not in ("true", "false"):
-            raise LoadError(
-                f"{where}: line {node.start_mark.line + 1}: YAML takes {node.value} under '{key}:' for a boolean. If cells say "
-                f'"{node.value}", put it in quotes; if the column is of booleans, write [false, true].'
-            )
+    elif key in SAID_BY_CELLS and node.tag == "tag:yaml.org,2002:bool" and node.value.lower() not in ("true", "false"):
+        raise LoadError(
+            f"{where}: line {node.start_mark.line + 1}: YAML takes {node.value} under '{key}:' for a boolean. If cells say "
+            f'"{node.value}", put it in quotes; if the column is of booleans, write [false, true].'
+        )
 
 
 def did_you_mean(name: Any, known: Any) -> str:

@@ -85,8 +85,8 @@ def drafted(explainer: Explainer, plan: Plan, account: OpenAccount, asker: Asker
         json.dumps(draft.to_dict(), ensure_ascii=False).encode()
     except (TypeError, ValueError):
         raise PlanError(
-            f"{type(explainer).__name__}: a name, label or text of this request cannot be stored; give plain Unicode text, numbers "
-            "and lists of these. Nothing was charged."
+            f"{type(explainer).__name__}: a name, label or text of this request cannot be stored; give plain Unicode text, "
+            "numbers and lists of these. Nothing was charged."
         ) from None
     return draft
 

@@ -228,7 +228,9 @@ class Session:
     def _kept(self, explanation: Explanation, paid: Reservation, certificate: Certificate) -> Explanation:
         """Certify a release and store it. It is paid for: whatever goes wrong from here on, whoever paid gets it."""
         if not isinstance(explanation, Explanation):
-            raise PlanError(f"run() returned a {type(explanation).__name__}; it must return an Explanation. The charge stays spent.")
+            raise PlanError(
+                f"run() returned a {type(explanation).__name__}; it must return an Explanation. The charge stays spent."
+            )
         explanation = explanation.certified(certificate)
         try:
             text = explanation.to_json()

@@ -68,7 +68,7 @@ def test_a_deleted_ledger_is_noticed_by_what_it_paid_for(study, tmp_path, pelluc
     assert pellucid("explain", study())[0] == 0
     (tmp_path / "ledger.db").unlink()
     code, out, err = pellucid("explain", study())
-    assert code == 1 and "results/ has 1 releases of this study" in err and "put it back" in err and "--create" in err
+    assert code == 1 and "results/ holds what it paid for (results: 1)" in err and "put it back" in err and "--create" in err
     assert not (tmp_path / "ledger.db").exists()
     code, out, _ = pellucid("explain", study(), "--create")
     assert code == 0 and "new ledger" in out
@@ -119,7 +119,8 @@ def test_a_table_that_changed_is_said_to_have(study, tmp_path, pellucid):
 def test_titles_that_read_the_same_have_files_of_their_own(study, tmp_path, pellucid):
     titles = ["Women & men", "women, men", "Women/men!", "患者", "漢字?", "$x and $y_", "x" * 300, "…", "women-men-2"]
     releases = [
-        {"explain": "Distribution", "feature": "sex", "epsilon": 0.01 + i / 1000, "title": title} for i, title in enumerate(titles)
+        {"explain": "Distribution", "feature": "sex", "epsilon": 0.01 + i / 1000, "title": title}
+        for i, title in enumerate(titles)
     ]
     code, _, err = pellucid("explain", study(releases=releases))
     assert code == 0, err

@@ -585,7 +585,7 @@ def test_a_missing_column_is_refused(path):
 
 def test_an_empty_file_becomes_a_ledger_on_purpose(path):
     path.touch()
-    with pytest.raises(LedgerUnavailable, match="is empty.*create=True"):
+    with pytest.raises(LedgerUnavailable, match=r"is empty.*create=True"):
         Ledger(path)
     assert path.stat().st_size == 0
     with Ledger(path, create=True) as ledger:
@@ -593,7 +593,8 @@ def test_an_empty_file_becomes_a_ledger_on_purpose(path):
 
 
 def test_a_file_that_is_not_there_is_not_made_by_chance(path):
-    with pytest.raises(LedgerUnavailable, match="there is no ledger.*put it back.*create=True.*pellucid ledger create") as refused:
+    words = r"there is no ledger.*put it back.*create=True.*pellucid ledger create"
+    with pytest.raises(LedgerUnavailable, match=words) as refused:
         Ledger(path)
     assert unchained(refused) and not path.exists()
     with Ledger(path, create=True) as ledger:

@@ -82,7 +82,12 @@ def test_positions_and_labels(schema):
 
 @pytest.mark.parametrize(
     "line",
-    ["category: [no, yes]", "category: [DE, NO, SE]", "category: [a, b]\n    missing: off", "{category: ['no', 'yes'], unknown: No}"],
+    [
+        "category: [no, yes]",
+        "category: [DE, NO, SE]",
+        "category: [a, b]\n    missing: off",
+        "{category: ['no', 'yes'], unknown: No}",
+    ],
 )
 def test_words_that_yaml_takes_for_booleans_are_refused(tmp_path, line):
     """900 cells that say "yes" would be released as False."""

@@ -154,7 +154,7 @@ def test_a_session_whose_table_was_replaced_pays_no_more(open_session):
     """Otherwise it would put releases of the old table among those of the new one."""
     old = open_session(create=True)
     new = open_session(make_people(4000), changed="second wave")
-    with pytest.raises(pel.AccountMismatch, match="another session has put on record.*nothing was charged"):
+    with pytest.raises(pel.AccountMismatch, match=r"another session has put on record.*nothing was charged"):
         old.release(SEX, epsilon=0.25)
     assert new.spent == 0
 

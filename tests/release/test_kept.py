@@ -241,7 +241,7 @@ def test_half_a_character_in_a_result_is_stored_and_read_back(session):
 
 
 def test_a_run_that_returns_no_explanation_says_so(session):
-    with pytest.raises(pel.PlanError, match="returned a NoneType.*charge stays spent"):
+    with pytest.raises(pel.PlanError, match=r"returned a NoneType.*charge stays spent"):
         session.release(own(None), epsilon=0.25)
 
 
