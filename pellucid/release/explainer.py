@@ -95,6 +95,11 @@ class Explainer(ABC):
         """What reads what, from the records to the explanation; the stages that are charged must be an enabling set of it."""
         return None
 
+    def has_shape_of(self, stored: Explanation) -> bool:
+        """Whether a stored result has the shape that this request's has: ledgers of the version before do not tell one thing
+        from a list of one."""
+        return True
+
     def about_record(self) -> str:
         """What the certificate says about the record asked about."""
         return "none is involved"

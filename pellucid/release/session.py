@@ -25,7 +25,7 @@ from .explainer import Explainer, Interactive, S
 from .explanation import Explanation, from_json
 from .plan import Plan, Public
 from .preview import Preview
-from .request import request_key, request_text
+from .request import Request, is_answered_by, request_of
 from .stream import Channel
 
 
@@ -160,7 +160,7 @@ class Session:
     def charge_for(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Amount:
         """What `release` would charge for this request now: nothing if it can be replayed. Touches no data."""
         public = self.plan(explainer, epsilon=epsilon, rho=rho, share=share).public
-        free = self._stored(request_key(request_text(explainer, public))) is not None
+        free = self._stored(request_of(explainer, public), explainer, public) is not None
         return self._account.amount(0 if free else charge_units(public.spend.amount))
 
     def release(
@@ -186,13 +186,14 @@ class Session:
                 "with session.open(explainer, epsilon=…) as local: local.explain(record). For a single question give it record=."
             )
         asker, spend = Asker(by, purpose), plan.public.spend
-        request = request_text(explainer, plan.public)
-        key = request_key(request)
+        request = request_of(explainer, plan.public)
         if not fresh:
-            stored = self._stored(key)
+            stored = self._stored(request, explainer, plan.public)
             if stored is not None:
                 return self._replayed(stored)
-        reservation = self.ledger.reserve(self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose)
+        reservation = self.ledger.reserve(
+            self.name, charge_units(spend.amount), key=request.key, request=request.text, by=by, purpose=purpose
+        )
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)
         explanation = explainer.run(ask)
@@ -227,8 +228,9 @@ class Session:
             )
         checked_text("name", name)
         plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
-        request = request_text(explainer, plan.public, stream=name)
-        channel = Channel(explainer, plan, self._engine, self._account, request_key(request), request, Asker(by, purpose))
+        request = request_of(explainer, plan.public, stream=name)
+        key = self._stream_key(request, explainer, plan.public)
+        channel = Channel(explainer, plan, self._engine, self._account, key, request.text, Asker(by, purpose))
         return explainer.opened(plan, channel)
 
     def owner_report(self) -> Outcomes | None:
@@ -239,11 +241,23 @@ class Session:
         """
         return self._engine.outcomes
 
-    def _stored(self, key: str) -> Explanation | None:
-        """An identical request's release, unless it carried no guarantee."""
-        text = self.ledger.replay(self.name, key)
-        found = from_json(text) if text is not None else None
-        return found if found is not None and found.certificate is not None and found.certificate.private else None
+    def _stored(self, request: Request, explainer: Explainer, public: Public) -> Explanation | None:
+        """An identical request's release, unless it carried no guarantee; one of the version before, if it can be told to be."""
+        for key in (request.key, request.first_key):
+            text = self.ledger.replay(self.name, key)
+            found = from_json(text) if text is not None else None
+            if found is None or found.certificate is None or not found.certificate.private:
+                continue
+            if key == request.key or is_answered_by(explainer, public, found):
+                return found
+        return None
+
+    def _stream_key(self, request: Request, explainer: Explainer, public: Public) -> str:
+        """A stream of the version before goes on under the key it has, unless something else was asked there."""
+        before = self.ledger.thread(self.name, request.first_key)
+        told = [from_json(text) for _, text in before if text is not None]
+        goes_on = before and all(is_answered_by(explainer, public, said) for said in told)
+        return request.first_key if goes_on and not self.ledger.thread(self.name, request.key) else request.key
 
     def _replayed(self, explanation: Explanation) -> Explanation:
         """A stored release as it was, with the account's total as it is now."""

@@ -54,13 +54,24 @@ def recorded(case):
     return json.loads(text)
 
 
+def in_the_first_form(made):
+    """Requests say more than they did (all settings, columns, what models are given); what they said before is compared."""
+    for _, _, request in made.get("charged", ()):
+        if request.pop("form", None):
+            del request["settings"], request["columns"]
+            models = request.pop("models")
+            request |= {"models": [m["fingerprint"] for m in models], "outputs": [m["answers"] for m in models]}
+            request |= {"provenance": [m["provenance"] for m in models]}
+    return made
+
+
 def test_nothing_recorded_is_left_out():
     assert set(MADE) == set(NUMBERS)
 
 
 @pytest.mark.parametrize("case", NUMBERS)
 def test_draws_results_and_certificates_are_as_before(case):
-    assert not differences(recorded(case), plain(MADE[case]()))[:5]
+    assert not differences(recorded(case), in_the_first_form(plain(MADE[case]())))[:5]
 
 
 def test_a_changed_number_is_noticed():

@@ -65,6 +65,9 @@ class AlongFeatures(OfModel):
         wanted = {*self.features, *used}
         return tuple(name for name in schema if name in wanted)
 
+    def has_shape_of(self, stored: Explanation) -> bool:
+        return isinstance(stored, Several) != isinstance(self.feature, str)
+
     def joined(self, curves: dict[str, Explanation]) -> Explanation:
         """A single result for a single name, all of them for a list."""
         return curves[self.features[0]] if isinstance(self.feature, str) else Several(curves=curves)
