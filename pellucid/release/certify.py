@@ -9,7 +9,7 @@ from functools import cache
 from importlib import metadata
 
 from ..mechanisms import Spend
-from ..public.black_box import PROBES, PrivateTraining
+from ..public.black_box import PROBES, BlackBox, PrivateTraining
 from ..public.schema import Unit
 from ..query.reviewed import is_ours
 from .account import OpenAccount
@@ -42,9 +42,8 @@ def certificate_of(
     public = plan.public
     epsilon, delta, rho = account.guarantee(spend)
     conditions = _conditions(explainer, plan)
-    status = "not private" if not private else "conditional" if conditions else "proved"
     return Certificate(
-        status=status,
+        status=_status(private, conditions, explainer, plan),
         conditions=conditions,
         assumptions=(*conditions, *_standing_assumptions(explainer, plan, account)),
         explainer=explainer.describe(),
@@ -68,33 +67,50 @@ def certificate_of(
     )
 
 
+def _status(private: bool, conditions: Sequence[str], explainer: Explainer, plan: Plan) -> str:
+    """Plainly proved is only what was read and understood: everything that touched a row."""
+    if not private:
+        return "not private"
+    if conditions:
+        return "conditional"
+    if plan.trial is not None:
+        return "proved for isolated functions"
+    return "proved for row-wise models" if explainer.only_asked(plan) else "proved"
+
+
 def _conditions(explainer: Explainer, plan: Plan) -> tuple[str, ...]:
     unit, relation, conditions = plan.public.unit, plan.public.relation, []
     if not is_ours(type(explainer)):
         conditions.append(f"the explainer {type(explainer).__qualname__} is not part of Pellucid and was not reviewed")
     if not unit.column and unit.max_rows > 1:
         conditions.append(f"no person has more than {unit.max_rows} rows: there is no id column to enforce it")
-    for model in explainer.models:
-        if model.trained_on == "this data":
-            conditions.append(
-                f"the model {model.name} was trained without privacy on the same people; it is treated as public and nothing "
-                "is claimed about what the model itself reveals"
+    conditions += explainer.conditions()
+    for used in explainer.relies_on:
+        if used.trained_on == "this data":
+            made = (
+                f"the model {used.name} was trained without privacy on the same people"
+                if isinstance(used, BlackBox)
+                else f"{used.name} was made from the same people's records without privacy"
             )
-        if isinstance(model.trained_on, PrivateTraining):
-            conditions += [f"{model.name}: {condition}" for condition in model.trained_on.conditions]
-            if model.trained_on.relation not in (None, relation):
+            itself = "the model itself" if isinstance(used, BlackBox) else f"{used.name} itself"
+            conditions.append(f"{made}; it is treated as public and nothing is claimed about what {itself} reveals")
+        if isinstance(used.trained_on, PrivateTraining):
+            conditions += [f"{used.name}: {condition}" for condition in used.trained_on.conditions]
+            if used.trained_on.relation not in (None, relation):
                 conditions.append(
-                    f"{model.name} was found under {model.trained_on.relation} neighbours; its guarantee is of that kind, "
+                    f"{used.name} was found under {used.trained_on.relation} neighbours; its guarantee is of that kind, "
                     f"and under {relation} it is another number"
                 )
     return tuple(conditions)
 
 
+def _row_wise(model: BlackBox) -> str:
+    """What is assumed of a model that is only asked, what was done to find out, and how it was asked."""
+    return f"{model.name} is a function of one row (tried on {PROBES} public records, in other orders and batch sizes)"
+
+
 def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount) -> tuple[str, ...]:
-    listed = [
-        f"{model.name} is a function of one row (tried on {PROBES} public records, in other orders and batch sizes)"
-        for model in explainer.models
-    ]
+    listed = [_row_wise(model) for model in explainer.only_asked(plan)]
     if not account.ledger.durable:
         listed.append("the ledger is in memory: the total spent is known to this process only")
     return (*listed, *explainer.assumptions(), *plan.assumptions)
@@ -110,15 +126,20 @@ def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
 
 def _protects(explainer: Explainer, unit: Unit) -> dict[str, str]:
     says = {"explanation data": f"protected, {unit.text}"}
-    for model in explainer.models:
-        if isinstance(model.trained_on, PrivateTraining):
-            training = f"protected by its own training, {model.trained_on.text}; a person in both pays the sum"
-        elif model.trained_on == "this data":
-            training = "not protected: the model was trained on these people without privacy, and is treated as public"
+    for used in explainer.relies_on:
+        model = isinstance(used, BlackBox)
+        if isinstance(used.trained_on, PrivateTraining):
+            training = f"protected by its own training, {used.trained_on.text}; a person in both pays the sum"
+        elif used.trained_on == "this data":
+            made = "the model was trained on these people" if model else "it was made from these people's records"
+            training = f"not protected: {made} without privacy, and is treated as public"
         else:
             training = "other data: nothing is claimed about it"
-        says[f"training data of {model.name}"] = training
-        says[f"the model {model.name} itself"] = "not protected: its answers appear in the release"
+        says[f"training data of {used.name}"] = training
+        if model:
+            says[f"the model {used.name} itself"] = "not protected: its answers appear in the release"
+        else:
+            says[f"{used.name} itself"] = "not protected: what the function makes of it appears in the release"
     return {**says, "record asked about": explainer.about_record()}
 
 

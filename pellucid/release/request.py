@@ -111,6 +111,8 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if hasattr(value, "describe"):
+        return _plain(value.describe())
     if isinstance(value, list | tuple):
         inner = [_plain(v) for v in value]
         return _NOT_PLAIN if _NOT_PLAIN in inner else inner

@@ -200,7 +200,8 @@ class GradientRows:
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         row = self.rows.of(x, f)
         s, t = row[:, :-1], row[:, -1] / self.rows.label_weight
-        return s * (s @ np.asarray(self.phi) - t)[:, None]
+        # Not as a matrix product, which rounds otherwise with another number of rows.
+        return s * ((s * np.asarray(self.phi)).sum(axis=1) - t)[:, None]
 
 
 def gradient_of(

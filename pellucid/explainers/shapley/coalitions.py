@@ -131,7 +131,8 @@ class Mixtures:
         n, d = background.shape
         out = np.tile(self.prediction() * design.full, (n, 1))
         at_once = max(1, CELLS // d)
-        rows = max(1, min(n, at_once // len(design.masks)))
+        # Whatever the number of records: how sums are cut decides how they are rounded.
+        rows = max(1, at_once // len(design.masks))
         step = max(1, at_once // rows)
         for start in range(0, n, rows):
             piece = slice(start, start + rows)
@@ -139,7 +140,8 @@ class Mixtures:
                 some = slice(first, first + step)
                 masks, z = design.masks[some], background[piece]
                 columns = [np.where(masks[:, j], self.asked[j], z[:, [j]]) for j in range(d)]
-                out[piece] += self.answers(columns) @ design.weights[some]
+                # A product for each record: how one for all of them rounds depends on their number.
+                out[piece] += np.matmul(self.answers(columns)[:, None, :], design.weights[some])[:, 0]
         return out
 
     def along_orders(self, background: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:

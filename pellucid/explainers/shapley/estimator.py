@@ -18,7 +18,7 @@ from ...sensitivity.encoding import MAX_LEVELS
 from .bound import ShapleyVectors
 from .coalitions import MOST_ENUMERATED, Enumerated, Mixtures, Permuted, RecordAsked, Regressed
 from .fitted_models import NotAdditive, fitted, never_clipped
-from .model_specific import LinearTerms, TreeWalks, used_features
+from .model_specific import LinearTerms, ReadOff, TreeWalks, used_features
 from .radii import Radii, whole_radii
 
 Method = Literal["linear", "trees", "enumeration", "permutations", "kernel"]
@@ -55,6 +55,11 @@ class Chosen:
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return self.estimator(rows)
+
+    def computed_here(self, schema: Schema) -> bool:
+        """Whether the model's structure was read and is evaluated here, so that no person's record is shown to the model."""
+        parts = getattr(self.estimator, "estimators", (self.estimator,))
+        return all(isinstance(part, ReadOff) and part.computed_here(schema) for part in parts)
 
     @property
     def columns(self) -> tuple[str, ...]:
