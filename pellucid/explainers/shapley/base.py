@@ -22,7 +22,7 @@ from ...query.bounds import Cells
 from ...query.scores import QuantileScore
 from ...release.answer import Answer
 from ...release.plan import WHOLE, Plan, Public, Stage
-from ..common.base import OfModel, keep_whole_number
+from ..common.base import KEPT, OfModel, keep_whole_number
 from .background import Background, estimator_against
 from .bound import ShapleyVectors
 from .certainty import picks_gap, values_gap
@@ -160,7 +160,7 @@ class AboutRecord(WithShapley):
         """What the certificate says about the record asked about."""
         if self.record is None:
             return "the session's own records are the ones explained: protected as the explanation data; the background is public"
-        return "not protected: it is known to whoever asks, and the release depends on it; it is stored nowhere"
+        return f"not protected: it is known to whoever asks, and the release depends on it; {KEPT}"
 
     def assumptions(self) -> tuple[str, ...]:
         if self.record is None:

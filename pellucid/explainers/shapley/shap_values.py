@@ -77,6 +77,9 @@ class ShapValues(AboutRecord):
         if self.efficient and self.record is None:
             raise PlanError("efficient=True needs a public record=: the prediction for a secret one is a secret too.")
 
+    def about_record(self) -> str:
+        return super().about_record() + (" and holds the model's answer for it" if self.efficient else "")
+
     def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
         # The mean prediction is made of the model's answers, however the values are computed.
         return self.models if self.efficient else super().only_asked(plan)
