@@ -22,7 +22,7 @@ from .results import Several
 C = TypeVar("C", bound=type)
 
 KEPT = "the record is stored nowhere, what was released about it is"
-"""What becomes of a record asked about: certificates are the same for every record, and the result is an answer about this one."""
+"""What becomes of a record asked about: certificates are the same for all records, and the result is an answer about this one."""
 
 
 @dataclass(frozen=True)
