@@ -107,10 +107,10 @@ class Guide:
         open_ = np.zeros(x.shape, dtype=bool)
         for p, row in enumerate(may):
             open_[p, row] = True
-        loose = self._looseness(fit)
-        gain = np.where(open_, x * (1 - x) * (loose + 1e-3), -1.0)
+        loose = np.nan_to_num(self._looseness(fit), posinf=LARGEST)
+        gain = np.where(open_, x * (1 - x) * (loose + 1e-3), -np.inf)
         if gain.max() <= 1e-9:  # all settled: the favourite of the place that meets most
-            gain = np.where(open_, x * (loose + 1e-3), -1.0)
+            gain = np.where(open_, x * (loose + 1e-3), -np.inf)
         p, i = divmod(int(np.argmax(gain)), gain.shape[1])
         return p, i
 
