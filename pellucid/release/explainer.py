@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..errors import PlanError
@@ -131,7 +132,13 @@ class Explainer(ABC):
 
 def is_read(model: BlackBox) -> bool:
     """Whether a black box is none: its predictor is one of ours, and says that nothing but its own file computes its answers."""
-    return is_ours(type(model.predictor)) and getattr(model.predictor, "computed_here", False) is True
+    kind: Any = type(model.predictor)
+    return as_written(model) and is_ours(kind) and getattr(model.predictor, "computed_here", False) is True
+
+
+def as_written(model: BlackBox) -> bool:
+    """Whether a model or clustering is of a class of ours, with nothing put in the place of a method."""
+    return is_ours(type(model)) and vars(model).keys() <= {field.name for field in fields(model)}
 
 
 class Interactive(Explainer, Generic[S]):

@@ -178,6 +178,20 @@ def test_centres_of_ours_are_evaluated_here():
     assert certificate.status == "proved" and not any("function of one r" in text for text in certificate.assumptions)
 
 
+class Sideways(pel.Model):
+    """A model of somebody's own: it may look at records on their way to where they are read."""
+
+
+def test_a_model_that_is_not_as_it_was_written_is_asked():
+    line = fitted(LinearRegression())
+    usual = {"output": (-1, 2), "features": ["a", "b"], "trained_on": "other data", "input": "array"}
+    changed = model(line)
+    object.__setattr__(changed, "ready", changed.ready)
+    for made in (Sideways(line, **usual), changed):
+        assert status(pel.ShapValues(made, RECORD)) == ROW_WISE
+    assert status(pel.ShapValues(model(line), RECORD)) == "proved"
+
+
 class Leaning(Space):
     def nearest(self, records, centres):
         return np.zeros(len(records), dtype=int)

@@ -9,6 +9,7 @@ import numpy as np
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...release.explainer import as_written
 from .coalitions import RecordAsked, positions
 from .fitted_models import Fitted, fitted
 from .trees import vectors
@@ -31,7 +32,7 @@ class ReadOff:
 
     def computed_here(self, schema: Schema) -> bool:
         """Whether the model is not called at all, neither itself nor a step of it."""
-        return fitted(self.model.ready(schema)).encoding.computed_here
+        return as_written(self.model) and fitted(self.model.ready(schema)).encoding.computed_here
 
     @property
     def names(self) -> list[str]:
