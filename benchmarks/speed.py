@@ -142,7 +142,7 @@ def overhead(
         with contextlib.ExitStack() as stack:
             for label, owner, name in (
                 ("plan", session.Session, "_plan"),
-                ("request", session, "request_text"),
+                ("request", session, "request_of"),
                 ("reserve", Ledger, "reserve"),
                 ("calibrate", Public, "mechanism"),
                 ("noise", door, "add_noise"),

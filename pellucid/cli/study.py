@@ -16,7 +16,10 @@
       - {explain: Distribution, feature: age, epsilon: 0.1}
       - {explain: ClusterHistograms, groups: segments, epsilon: 0.2}
       - {explain: PermutationImportance, model: risk, target: outcome, ranking: true, epsilon: 0.2}
-      - {explain: PrivatePlot, function: "models.py:curve", x: age, output: [0, 1], epsilon: 0.2}
+      - {explain: PrivatePlot, function: "models.py:curve", x: age, output: [0, 1], uses: [risk], epsilon: 0.2}
+
+A function says what it uses that was made from data: models and clusterings of the study by name, anything else as
+`{name: age groups, trained_on: other data}`, or `uses: nothing`.
 
 There is always a ledger. One that is named is started with `pellucid explain --create`; `ledger.db` is started by the first
 `pellucid explain`, unless the results of an earlier one are there. Without `name:` the account is called like the data file.
@@ -48,7 +51,7 @@ from ..public.black_box import PrivateTraining
 from ..public.clustering import Clustering
 from ..public.model import Model
 from ..public.schema import Schema, Unit, did_you_mean, read_structured
-from ..query.functions import sent_whole
+from ..query.functions import Derived, sent_whole
 from ..release.session import Session
 
 KNOWN = {
@@ -197,10 +200,33 @@ def _black_box(what: str, name: str, options: dict[str, Any], folder: Path) -> A
     """Load what `load:` names, and leave the other options ready for it."""
     if "load" not in options:
         raise PlanError(f"{what}: 'load:' is missing; for example load: \"models.py:{name}\".")
-    trained_on = options.get("trained_on")
-    if isinstance(trained_on, Mapping):
-        options["trained_on"] = PrivateTraining(**_mapping(f"{what}: trained_on", trained_on, {"epsilon", "delta"}))
+    if "trained_on" in options:
+        options["trained_on"] = _trained_on(what, options["trained_on"])
     return _load(what, str(options.pop("load")), folder)
+
+
+def _trained_on(what: str, given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    return PrivateTraining(**_mapping(f"{what}: trained_on", given, {"epsilon", "delta"}))
+
+
+def _uses(where: str, given: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Any:
+    """What a function uses, as its explainer takes it."""
+    made = {name: box for _, section in boxes.values() for name, box in section.items()}
+    used: list[Any] = []
+    for entry in [] if given == "nothing" else given if isinstance(given, list) else [given]:
+        if isinstance(entry, Mapping):
+            options = _mapping(f"{where}: uses", entry, {"name", "trained_on"})
+            used.append(Derived(options.get("name", ""), _trained_on(f"{where}: uses", options.get("trained_on"))))
+        elif str(entry) in made:
+            used.append(made[str(entry)])
+        else:
+            raise PlanError(
+                f"{where}: uses: {entry!r} is no model or clustering of the study{did_you_mean(str(entry), made)}; anything else "
+                "is given as {name: …, trained_on: …}, and nothing at all as uses: nothing."
+            )
+    return used
 
 
 def _load(what: str, place: str, folder: Path) -> Any:
@@ -271,6 +297,8 @@ def _release(
         options[option] = made[chosen]
     if "function" in options:
         options["function"] = _load(f"{where}: function", str(options["function"]), folder)
+    if "uses" in options:
+        options["uses"] = _uses(where, options["uses"], boxes)
     cost = {key: entry[key] for key in COSTS if key in entry}
     if len(cost) != 1:
         raise PlanError(f"{where}: say what it may cost with exactly one of epsilon:, rho: or share:.")

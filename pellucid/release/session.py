@@ -29,7 +29,7 @@ from .explainer import Explainer, Interactive, S
 from .explanation import Explanation, from_json
 from .plan import Plan, Public
 from .preview import Preview
-from .request import request_key, request_text
+from .request import Request, is_answered_by, request_of
 from .stream import Channel
 
 
@@ -183,7 +183,9 @@ class Session:
 
     def _is_free(self, explainer: Explainer, plan: Plan) -> bool:
         """Whether an identical request was released before; a stream has no request until it is opened."""
-        return not explainer.asks_one_by_one and self._stored(request_key(request_text(explainer, plan.public))) is not None
+        return (
+            not explainer.asks_one_by_one and self._stored(request_of(explainer, plan.public), explainer, plan.public) is not None
+        )
 
     def release(
         self,
@@ -208,16 +210,15 @@ class Session:
                 "with session.open(explainer, epsilon=…) as local: local.explain(record). For a single question give it record=."
             )
         asker, spend = Asker(checked_text("by", by), checked_text("purpose", purpose)), plan.public.spend
-        request = request_text(explainer, plan.public)
-        key = request_key(request)
+        request = request_of(explainer, plan.public)
         if not fresh:
-            stored = self._stored(key)
+            stored = self._stored(request, explainer, plan.public)
             if stored is not None:
                 return self._replayed(stored)
         draft = drafted(explainer, plan, self._account, asker)
         # A file that has changed would be refused after the charge, and charged again at every attempt.
         self._engine.check_unchanged()
-        paid = self._account.reserve(charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose)
+        paid = self._account.reserve(charge_units(spend.amount), key=request.key, request=request.text, by=by, purpose=purpose)
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)
         explanation = explainer.run(ask)
@@ -263,8 +264,9 @@ class Session:
         for what, text in (("name", name), ("by", by), ("purpose", purpose)):
             checked_text(what, text)
         plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
-        request = request_text(explainer, plan.public, stream=name)
-        channel = Channel(explainer, plan, self._engine, self._account, request_key(request), request, Asker(by, purpose))
+        request = request_of(explainer, plan.public, stream=name)
+        key = self._stream_key(request, explainer, plan.public)
+        channel = Channel(explainer, plan, self._engine, self._account, key, request.text, Asker(by, purpose))
         return explainer.opened(plan, channel)
 
     def owner_report(self) -> Outcomes | None:
@@ -275,11 +277,23 @@ class Session:
         """
         return self._engine.outcomes
 
-    def _stored(self, key: str) -> Explanation | None:
-        """An identical request's release, unless it carried no guarantee."""
-        text = self.ledger.replay(self.name, key)
-        found = from_json(text) if text is not None else None
-        return found if found is not None and found.certificate is not None and found.certificate.private else None
+    def _stored(self, request: Request, explainer: Explainer, public: Public) -> Explanation | None:
+        """An identical request's release, unless it carried no guarantee; one of the version before, if it can be told to be."""
+        for key in (request.key, request.first_key):
+            text = self.ledger.replay(self.name, key)
+            found = from_json(text) if text is not None else None
+            if found is None or found.certificate is None or not found.certificate.private:
+                continue
+            if key == request.key or is_answered_by(explainer, public, found):
+                return found
+        return None
+
+    def _stream_key(self, request: Request, explainer: Explainer, public: Public) -> str:
+        """A stream of the version before goes on under the key it has, unless something else was asked there."""
+        before = self.ledger.thread(self.name, request.first_key)
+        told = [from_json(text) for _, text in before if text is not None]
+        goes_on = before and all(is_answered_by(explainer, public, said) for said in told)
+        return request.first_key if goes_on and not self.ledger.thread(self.name, request.key) else request.key
 
     def _replayed(self, explanation: Explanation) -> Explanation:
         """A stored release as it was, with the account's total as it is now."""

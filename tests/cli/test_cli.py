@@ -233,6 +233,37 @@ def refused(study, monkeypatch, capsys, folder):
     return run(monkeypatch, capsys, "explain", folder / "study.yaml")[2]
 
 
+@pytest.mark.parametrize(
+    ("uses", "status", "says"),
+    [
+        (None, "conditional", "was not declared"),
+        ("nothing", "proved for isolated functions", "is public"),
+        (["risk"], "proved for isolated functions", "risk"),
+        ({"name": "cuts", "trained_on": "this data"}, "conditional", "cuts was made from the same people's records"),
+        (["risk", {"name": "cuts", "trained_on": {"epsilon": 1}}], "proved for isolated functions", "but risk, cuts"),
+    ],
+)
+def test_what_a_function_uses_is_declared_in_a_study(study, tmp_path, monkeypatch, capsys, uses, status, says):
+    (tmp_path / "models.py").write_text(MODELS + "\n\ndef half(d):\n    return [risk(d).mean()]\n")
+    entry = {"explain": "PrivatePlot", "function": "models.py:half", "x": ["risk"], "output": [0, 1], "epsilon": 0.5, "blocks": 3}
+    study(releases=[entry if uses is None else {**entry, "uses": uses}])
+    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml", "--no-pictures")
+    assert code == 0, err
+    (made,) = (tmp_path / "results").glob("*.json")
+    certificate = pel.load(made).certificate
+    assert certificate.status == status and says in certificate.text
+
+
+@pytest.mark.parametrize(
+    ("uses", "says"), [(["risky"], "risk"), ([3], "no model"), ({"name": "cuts"}, "trained_on"), ({"of": "cuts"}, "not known")]
+)
+def test_what_is_no_declaration_in_a_study_is_refused(study, tmp_path, monkeypatch, capsys, uses, says):
+    entry = {"explain": "PrivatePlot", "function": "models.py:risk", "x": ["risk"], "output": [0, 1], "epsilon": 0.5}
+    study(releases=[{**entry, "uses": uses}])
+    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml")
+    assert code == 1 and says in err
+
+
 @pytest.mark.parametrize("module", [["-m", "pellucid"], ["-c", "from pellucid.cli import main; main()"]])
 def test_as_a_process(module):
     done = subprocess.run([sys.executable, *module, "--help"], capture_output=True, text=True, timeout=60)

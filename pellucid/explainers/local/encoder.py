@@ -85,14 +85,18 @@ class Encoder:
         """The largest distance between two records of the schema."""
         return math.sqrt(sum(2 if self._many(name) else 1 for name in self.features))
 
+    @property
+    def diameter(self) -> float:
+        """As `farthest`, rounded up: no record of the schema is farther from any other."""
+        return _coarse(self.farthest)
+
     def farthest_from(self, asked: Sequence[float]) -> float:
-        """The largest distance of a record of the schema from this one."""
+        """The largest distance of a record of the schema from this one, rounded up."""
         squares = 0.0
         for column, z in zip(self.columns, asked):
             if column.position is None:
                 squares += max(z, 1 - z) ** 2
-        # Rounded up to a coarse grid: the same certified limits then serve many records.
-        return math.ceil(64 * math.sqrt(squares + 2 * sum(map(self._many, self.features))) * (1 + 1e-12)) / 64
+        return _coarse(math.sqrt(squares + 2 * sum(map(self._many, self.features))))
 
     @functools.cached_property
     def projector(self) -> np.ndarray | None:
@@ -165,6 +169,11 @@ class Encoder:
         return self.scaled(rows.columns), self.outputs(rows.predict(self.model))
 
 
+def _coarse(distance: float) -> float:
+    """Rounded up to a coarse grid: the same certified limits then serve many records."""
+    return math.ceil(64 * distance * (1 + 1e-12)) / 64
+
+
 @dataclass(frozen=True)
 class LocalRows:
     """The map of a local explanation: rows (√α·u, w·√α·f) with u = x − z. It looks at one record at a time.
@@ -229,7 +238,8 @@ def moments_of(
 ) -> Sum:
     """The sum that a local explanation asks for: A and b of equation (1), before they are divided by the normaliser.
 
-    `limits` are those of a question asked before, where it is counted again; else they are certified now.
+    `limits` are those of a question asked before, where it is counted again, or such that they hold for every record asked about;
+    else they are certified now, for this one.
     """
     z = tuple(float(v) for v in asked)
     limits = weight.limits(encoder.farthest_from(z), label_weight) if limits is None else limits

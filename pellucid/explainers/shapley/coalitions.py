@@ -17,7 +17,7 @@ from ...errors import PlanError
 from ...public.asking import AS_THEY_ARE, Asking
 from ...public.frozen import settle
 from ...public.model import Model
-from ...public.rows import Rows, weighted
+from ...public.rows import Rows
 from ...public.schema import Schema
 from .radii import Radii
 
@@ -133,7 +133,8 @@ class Mixtures:
         n, d = background.shape
         out = np.tile(self.prediction() * design.full, (n, 1))
         at_once = max(1, CELLS // d)
-        rows = max(1, min(n, at_once // len(design.masks)))
+        # Whatever the number of records: how sums are cut decides how they are rounded.
+        rows = max(1, at_once // len(design.masks))
         step = max(1, at_once // rows)
         for start in range(0, n, rows):
             piece = slice(start, start + rows)
@@ -141,7 +142,8 @@ class Mixtures:
                 some = slice(first, first + step)
                 masks, z = design.masks[some], background[piece]
                 columns = [np.where(masks[:, j], self.asked[j], z[:, [j]]) for j in range(d)]
-                out[piece] += weighted(self.answers(columns), design.weights[some])
+                # A product for each record: how one for all of them rounds depends on their number.
+                out[piece] += np.matmul(self.answers(columns)[:, None, :], design.weights[some])[:, 0]
         return out
 
     def along_orders(self, background: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
