@@ -128,7 +128,7 @@ def _changed(ready: Ready, records: Any, order: np.ndarray, whole: np.ndarray) -
     answers[order] = whole
     found = _differ(ready, whole, answers[order], "with its place in the batch")
     if found is not None:
-        return found
+        return _differ(ready, ready.raw(taken(records, order)), whole, "when it was asked twice") or found
     rng, extremes = np.random.default_rng(2), np.arange(PROBES, len(records))
     # Whatever a model makes of a batch (a mean, a largest value, ranks), it is something else for such one-sided company.
     for company in (extremes[: EXTREMES // 2], extremes[EXTREMES // 2 :]):

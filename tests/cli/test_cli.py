@@ -247,7 +247,7 @@ def test_what_a_function_uses_is_declared_in_a_study(study, tmp_path, monkeypatc
     (tmp_path / "models.py").write_text(MODELS + "\n\ndef half(d):\n    return [risk(d).mean()]\n")
     entry = {"explain": "PrivatePlot", "function": "models.py:half", "x": ["risk"], "output": [0, 1], "epsilon": 0.5, "blocks": 3}
     study(releases=[entry if uses is None else {**entry, "uses": uses}])
-    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml", "--no-pictures")
+    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml", "--no-pictures", "--create")
     assert code == 0, err
     (made,) = (tmp_path / "results").glob("*.json")
     certificate = pel.load(made).certificate

@@ -110,7 +110,9 @@ def without_results(text):
 
 def stored(explainer, path, relation, budget):
     """Everything that a release leaves behind: the file of the ledger, cell by cell, and the certificate in words."""
-    session = pel.Session(table(), SCHEMA, budget=budget, name="ward", ledger=path, neighbors=relation, expected_rows=300)
+    session = pel.Session(
+        table(), SCHEMA, budget=budget, name="ward", ledger=path, neighbors=relation, expected_rows=300, create=True
+    )
     made = session.release(explainer, share=0.5)
     plan = str(session.plan(explainer, share=0.5))
     session.ledger.close()
@@ -163,7 +165,9 @@ def test_no_value_of_the_record_is_in_the_ledger(asked, tmp_path):
 
 def test_a_record_is_found_by_such_a_search(tmp_path):
     """A stream does store the records that were asked about and paid for, and says so."""
-    session = pel.Session(table(), SCHEMA, budget=pel.Budget(epsilon=4.0), name="ward", ledger=tmp_path / "ledger.db")
+    session = pel.Session(
+        table(), SCHEMA, budget=pel.Budget(epsilon=4.0), name="ward", ledger=tmp_path / "ledger.db", create=True
+    )
     with session.open(pel.LocalLinear(SCORE, questions=2), share=0.5) as local:
         local.explain(RECORDS[0])
     session.ledger.close()

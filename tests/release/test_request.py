@@ -294,7 +294,7 @@ def test_a_model_with_other_features_is_not_answered_from_another_one():
 
 def test_what_was_asked_is_still_answered_from_the_ledger(tmp_path):
     explainer = pel.PartialDependence(MODEL, ["age", "sex"])
-    opened = session(name="ward", ledger=tmp_path / "ward.db")
+    opened = session(name="ward", ledger=tmp_path / "ward.db", create=True)
     first = opened.release(explainer, epsilon=1.0)
     again = session(name="ward", ledger=tmp_path / "ward.db").release(
         pel.PartialDependence(recording.model(), ["age", "sex"]), epsilon=1.0
