@@ -54,7 +54,7 @@ class OnCurves:
     def __call__(self, rows: Rows) -> np.ndarray:
         found = self.along(rows)
         lo = self.model.output[0]
-        sizes = [lo + np.abs(_pick(at, index) - at @ r.weights) for (at, index), r in zip(found, self.features)]
+        sizes = [lo + np.abs(_pick(at, index) - _mean(at, r)) for (at, index), r in zip(found, self.features)]
         return np.column_stack([*(at for at, _ in found), rows.predict(self.model), *sizes])
 
 
@@ -70,7 +70,7 @@ class Remainders(OnCurves):
 
     def of(self, rows: Rows) -> np.ndarray:
         found = zip(self.along(rows), self.features, self.curves)
-        return np.stack([_pick(at, index) - at @ r.weights - curve[index] for (at, index), r, curve in found], axis=1)
+        return np.stack([_pick(at, index) - _mean(at, r) - curve[index] for (at, index), r, curve in found], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,11 @@ class SquaredRemainders(Remainders):
     def __call__(self, rows: Rows) -> np.ndarray:
         deviation = (rows.predict(self.model) - self.mean) / self.most
         return np.column_stack([(self.of(rows) / self.caps) ** 2, deviation**2])
+
+
+def _mean(at: np.ndarray, feature: Rounding) -> np.ndarray:
+    """The weighted mean over a feature's values; not as a matrix product, which rounds otherwise with another number of rows."""
+    return (at * feature.weights).sum(axis=1)
 
 
 def _pick(at: np.ndarray, index: np.ndarray) -> np.ndarray:
