@@ -16,8 +16,10 @@ from pellucid.cli.study import Study
 from pellucid.engine import LocalEngine
 from pellucid.explainers.interaction.energies import noise_energies, remainder
 from pellucid.explainers.interaction.feature_interaction import FeatureInteraction
+from pellucid.explainers.interaction.overall import OnCurves
 from pellucid.explainers.interaction.rounding import Rounding, public_points, rounded_size
 from pellucid.mechanisms import exact
+from pellucid.public.rows import Rows
 from pellucid.release.door import Ask
 
 RNG = np.random.default_rng(3)
@@ -338,3 +340,15 @@ def test_both_statistics_in_a_study(tmp_path):
 def test_points_are_given_by_keyword(model):
     with pytest.warns(DeprecationWarning, match="points= by keyword"):
         assert FeatureInteraction(model, "age", 4) == FeatureInteraction(model, "age", points=4)
+
+
+def test_what_a_record_brings_is_the_same_to_the_last_bit_in_every_batch():
+    """A bit that depended on the batch would be rounded to another integer for everybody once somebody joined."""
+    rows = Rows(SCHEMA, SCHEMA.sample(600, seed=4))
+    counts = np.random.default_rng(0).random(len(public_points(SCHEMA["a"])))
+    features = tuple(Rounding.of(name, SCHEMA[name], counts, 8) for name in ("a", "b"))
+    along = OnCurves(model_of(lambda d: d["a"] * d["b"] / 3), features)
+    whole = along(rows)
+    for size in (1, 2, 3, 7, 100):
+        pieces = [along(rows.take(np.arange(i, min(i + size, 600)))) for i in range(0, 600, size)]
+        assert np.array_equal(np.concatenate(pieces), whole), size
