@@ -1,4 +1,4 @@
-"""Commands on a ledger: create, show, verify, raise."""
+"""Commands on a ledger: create, show, verify, copy, raise."""
 
 from __future__ import annotations
 
@@ -107,6 +107,18 @@ def ledger_verify(file: LedgerFile, as_json: AsJson = False) -> None:
         typer.echo(f"{result.entries} entries verify; head {result.head}" if result.ok else f"does NOT verify: {result.message}")
     if not result.ok:
         raise typer.Exit(1)
+
+
+@app.command("copy")
+def ledger_copy(
+    file: LedgerFile,
+    target: Annotated[Path, typer.Argument(help="The new file, for an archive or an auditor.", show_default=False)],
+) -> None:
+    """Copy a ledger as of one moment, whoever writes to it. Another program's copy may be incomplete, and says so then."""
+    with _open_ledger(file) as ledger:
+        ledger.copy_to(target)
+    with _open_ledger(target) as copied:
+        typer.echo(f"{target}: {copied.verify().message}")
 
 
 @app.command("raise")

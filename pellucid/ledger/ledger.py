@@ -343,6 +343,10 @@ class Ledger:
             name = None if account is None else self._open_ends(turn, account)[1].account
             return list(turn.entries(name))
 
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """Make a copy as of one moment, in a new file: for an archive or an auditor. Do not charge both to the same people."""
+        self._store.copy_to(os.fspath(path))
+
     def contains(self, hash: str) -> bool:
         """Whether the entry with this hash, as carried by a certificate, is in this ledger."""
         with self._store.reading() as turn:

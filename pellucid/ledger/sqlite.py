@@ -89,6 +89,18 @@ class SqliteStore(LedgerStore):
             "the database file is damaged, or an incomplete copy that was made during a turn (PRAGMA integrity_check tells more)"
         )
 
+    def copy_to(self, target: str) -> None:
+        if os.path.exists(target):
+            raise LedgerUnavailable(f"{target!r} is there already; give the path of a new file.")
+        with self._lock:
+            connection = self._connected()
+            try:
+                self._patiently(lambda: connection.exec_driver_sql("VACUUM INTO ?", (os.path.abspath(target),)))
+            except DBAPIError as error:
+                raise self._explain(error) from None
+            finally:
+                _abandon(connection)
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -262,7 +274,8 @@ class SqliteStore(LedgerStore):
         if found < counted or (found > counted and not at_least):
             raise LedgerCorrupt(
                 f"ledger {self.place!r} is incomplete: it counts {counted} entries and has {found}. It was copied while an entry "
-                "was written, or its end was cut off. Copy it again, or restore it from a backup; nothing was written."
+                "was written, or its end was cut off. Copy it again (`pellucid ledger copy` is never incomplete), or restore it "
+                "from a backup; nothing was written."
             )
 
     def _recognise(self, connection: Connection) -> bool:

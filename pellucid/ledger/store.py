@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+from ..errors import LedgerError
 from .spool import MemorySpool, Spool
 from .values import Entry
 
@@ -121,6 +122,10 @@ class LedgerStore(ABC):
     @abstractmethod
     def damage(self) -> str | None:
         """What is wrong with the store apart from its entries, in words; None if nothing is."""
+
+    def copy_to(self, target: str) -> None:
+        """Make a copy as of one moment, in a new file; it is never incomplete. Whoever writes waits meanwhile."""
+        raise LedgerError("a ledger of this kind is copied with the tools of its database.")
 
     @abstractmethod
     def close(self) -> None:

@@ -207,6 +207,14 @@ def test_verify_says_what_is_empty_and_what_is_incomplete(study, tmp_path, pellu
     assert code == 1 and json.loads(out)["ok"] is False and "incomplete" in json.loads(out)["message"]
 
 
+def test_a_ledger_is_copied(study, tmp_path, pellucid):
+    assert pellucid("explain", study())[0] == 0
+    code, out, _ = pellucid("ledger", "copy", tmp_path / "ledger.db", tmp_path / "archive.db")
+    assert code == 0 and "3 entries verify" in out and spent(tmp_path / "archive.db") == 0.5
+    code, _, err = pellucid("ledger", "copy", tmp_path / "ledger.db", tmp_path / "archive.db")
+    assert code == 1 and "there already" in err
+
+
 def test_results_in_json_stay_json(study, tmp_path, pellucid):
     code, out, err = pellucid("explain", study(), "--json", "--no-pictures")
     assert code == 0 and json.loads(out)[0]["title"] == "Women and men" and "new ledger" in err

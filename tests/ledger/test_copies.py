@@ -131,6 +131,31 @@ def test_a_copier_beside_writers(path, tmp_path):
     assert ledger.verify().ok
 
 
+def test_the_ledgers_own_copy_is_whole_whoever_writes(path, tmp_path):
+    ledger, done = opened(path), threading.Event()
+
+    def write():
+        with Ledger(path) as writer:
+            while not done.is_set():
+                pay(writer, "w" * 2000)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        for i in range(10):
+            before = ledger.account("shared").spent
+            ledger.copy_to(tmp_path / f"copy {i}.db")
+            assert held(tmp_path / f"copy {i}.db") is not None
+            with Ledger(tmp_path / f"copy {i}.db") as again:
+                assert again.account("shared").spent >= before
+        done.set()
+        writing.result()
+    with pytest.raises(LedgerUnavailable, match="there already"):
+        ledger.copy_to(tmp_path / "copy 0.db")
+    with pytest.raises(LedgerUnavailable, match="cannot be written"):
+        ledger.copy_to(tmp_path / "no" / "where.db")
+    pay(ledger)
+
+
 @pytest.mark.parametrize("kept", ["page one", "the rest"])
 def test_a_file_without_its_journal_is_recognised(path, tmp_path, kept):
     """Killed while the pages were being written, and then moved without the journal that would undo it."""
