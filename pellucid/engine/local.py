@@ -53,9 +53,10 @@ class LocalEngine:
     def _contributions(self, part: Sum) -> Contributions:
         over, size = part.over, batch_size(self.batch_rows, part.bound.width)
         if isinstance(over, Records):
-            return over_records(part, self._shown(part.columns, size))
+            return over_records(part, self._shown(part.columns, size, part.conditions))
         # Pairs and blocks need rows in another order.
-        whole = Rows.joined(self._read(part.columns, self.batch_rows), self.schema, self._names(part.columns))
+        batches = self._read(part.columns, self.batch_rows, part.conditions)
+        whole = Rows.joined(batches, self.schema, self._names(part.columns), part.conditions)
         if isinstance(over, Blocks):
             # A block is one contribution, whoever owns its rows.
             rows = Rows(self.schema, whole.columns)
@@ -69,15 +70,15 @@ class LocalEngine:
         # Without a column nothing would say how many rows there are.
         return list(columns) or [next(iter(self.schema))]
 
-    def _read(self, columns: Sequence[str], size: int) -> Iterator[Rows]:
+    def _read(self, columns: Sequence[str], size: int, conditions: Sequence[str] = ()) -> Iterator[Rows]:
         names, start = self._names(columns), 0
         for cells in self.table.batches(names, size):
             stop = start + len(cells[names[0]])
-            yield decoded(self.schema, cells, None if self.people is None else self.people.parts[start:stop])
+            yield decoded(self.schema, cells, None if self.people is None else self.people.parts[start:stop], conditions)
             start = stop
 
-    def _shown(self, columns: Sequence[str], size: int) -> Iterator[Rows]:
-        return track(self._read(columns, size), -(-self.rows // size), "reading records")
+    def _shown(self, columns: Sequence[str], size: int, conditions: Sequence[str] = ()) -> Iterator[Rows]:
+        return track(self._read(columns, size, conditions), -(-self.rows // size), "reading records")
 
     def _note(self, outcomes: Outcomes) -> None:
         self.outcomes = outcomes

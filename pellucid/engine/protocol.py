@@ -16,6 +16,8 @@ class Engine(Protocol):
     Totals are Python integers: they do not depend on the order of rows, the size of batches or where the table lives, so every
     engine gives the same ones.
 
+    Cells are in their declared domains, whatever they said; a sum may ask for the conditions of cells beside them.
+
     Rows have a fixed order. Which rows of a person stay, who is paired with whom and which block is whose follow from
     `mechanisms.secret_labels`, one label for each row or unit in that order, and never from what a row holds. `units` and
     `kernel` do this for rows of this process; an engine that has them elsewhere calls the same functions there.

@@ -70,6 +70,10 @@ class Explainer(ABC):
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The features asked about, whose bounds go on the certificate; raises when one is not declared."""
 
+    def leaves_out(self, schema: Schema) -> tuple[str, ...]:
+        """The columns in which a record whose cell says nothing is not counted; everywhere else a value stands for it."""
+        return ()
+
     @abstractmethod
     def plan(self, public: Public) -> Plan:
         """The stages with their shares and queries. Whatever cannot be asked is refused here, before it is paid for."""

@@ -26,6 +26,7 @@ def request_text(explainer: Explainer, public: Public, **more: Any) -> str:
         "currency": public.spend.currency,
         "amount": str(public.spend.amount),
         "expected_rows": public.expected_rows,
+        **_left_out(explainer, public),
         **_undescribed(explainer),
         **more,
     }
@@ -35,6 +36,12 @@ def request_text(explainer: Explainer, public: Public, **more: Any) -> str:
         raise PlanError(
             f"{type(explainer).__name__} was given a setting that is neither a number, text, nor a list of these."
         ) from None
+
+
+def _left_out(explainer: Explainer, public: Public) -> dict[str, Any]:
+    """Columns whose missing cells are not counted: an earlier version counted them, and its release is another one."""
+    columns = explainer.leaves_out(public.schema)
+    return {"left out": list(columns)} if columns else {}
 
 
 def _undescribed(explainer: Explainer) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class ClusterHistogram(Explanation):
 
     def to_frame(self) -> pd.DataFrame:
         """One line per value: `value` counts the people of the cluster who have it, `rest` those elsewhere."""
-        more = {"rest": self.rest, "share inside": self.share_inside, "share elsewhere": self.share_rest}
+        more = {"rest": self.rest, "share inside": self.share_inside, "share elsewhere": self.share_rest, **self._beside()}
         return frame(self.feature, self.inside, *self.interval(), x=self.x, cluster=[self.cluster] * len(self.x), **more)
 
     @property

@@ -31,6 +31,17 @@ class BaseLoss:
 
 
 @dataclass(frozen=True)
+class CountedLoss:
+    """Per record: whether it has a target, and the loss of the model as it is."""
+
+    measured: Measured
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        losses = self.measured.base(rows)
+        return ~np.isnan(losses), losses[:, None]
+
+
+@dataclass(frozen=True)
 class ShuffledLosses:
     """Per record and donor: the losses when each group of features comes from the donor."""
 
@@ -58,13 +69,14 @@ class MeanLosses(Shuffling):
         return Strangers(self.measured)
 
     def query(self, cap: float) -> Joint:
+        # The losses of a record without a target are NaN: nothing in a box that is centred.
         permuted, base = Box(len(self.groups), 0.0, cap), Box(1, 0.0, cap, count=self.count, weight=BASE_WEIGHT)
-        return Joint(
-            [
-                Sum(ShuffledLosses(self.measured, self.groups), permuted, over=self.over, columns=self.columns),
-                Sum(BaseLoss(self.measured), base, columns=self.columns),
-            ]
-        )
+        own: BaseLoss | CountedLoss = BaseLoss(self.measured)
+        if self.target:
+            own, base = CountedLoss(self.measured), self.public.counted_box(1, 0.0, cap, weight=BASE_WEIGHT)
+        read = {"columns": self.columns, "conditions": self.target}
+        shuffled = ShuffledLosses(self.measured, self.groups)
+        return Joint([Sum(shuffled, permuted, over=self.over, **read), Sum(own, base, **read)])
 
     def importance(self, answer: Answer, cap: float) -> Importance:
         base = answer.part(1).mean()
@@ -81,6 +93,7 @@ class MeanLosses(Shuffling):
             weight=BASE_WEIGHT,
             count=base.count,
             noisy_count=base.noisy_count,
+            uncounted=self.uncounted(answer.part(1)),
         )
 
     def error(self, noise: NoiseLaw, cap: float, rows: int) -> tuple[float, float]:

@@ -45,7 +45,7 @@ class Counts(Explanation):
         return self.counts - half, self.counts + half
 
     def to_frame(self) -> pd.DataFrame:
-        return frame(self.feature, self.counts, *self.interval(), x=self.x)
+        return frame(self.feature, self.counts, *self.interval(), x=self.x, **self._beside())
 
     def plot(self, ax: Any = None) -> Any:
         return draw_counts(self, ax)
@@ -69,16 +69,25 @@ class Estimates(Explanation):
     law: NoiseLaw
     """The noise of the underlying sums, in units of half the range."""
     count: float
-    """Over how many records a mean is: their public number, or a noisy count."""
+    """Over how many records it is: their public number, or a noisy count; 1 for a sum over all records."""
     noisy_count: bool
     """Whether the count is noisy."""
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        half = self.radius * Mean(self.standard, self.law, self.count, self.noisy_count, -1.0, 1.0).half_widths(level)
+        half = self._half_widths(level)
         return self.values - half, self.values + half
 
+    def _half_widths(self, level: float) -> np.ndarray:
+        if self.aggregate == "mean" or not self.noisy_count:
+            return self.radius * Mean(self.standard, self.law, self.count, self.noisy_count, -1.0, 1.0).half_widths(level)
+        self.law.half_width(level)  # refuses a level that is no probability
+        # A sum holds the middle of its range once for every counted record, whose number is noisy.
+        middle = (self.values - self.radius * self.standard) / self.count if self.count else np.zeros(len(self.values))
+        noise = self.law.pairs(10_000)
+        return np.asarray(np.quantile(np.abs(self.radius * noise[:, :1] + middle * noise[:, 1:]), level, axis=0))
+
     def to_frame(self) -> pd.DataFrame:
-        return frame(self.features, self.values, *self.interval(), aggregate=self.aggregate)
+        return frame(self.features, self.values, *self.interval(), aggregate=self.aggregate, **self._beside())
 
     def plot(self, ax: Any = None) -> Any:
         return draw_estimates(self, ax)

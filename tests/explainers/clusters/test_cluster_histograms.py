@@ -186,7 +186,8 @@ def test_the_table_has_a_line_for_every_value():
     made = release(pel.ClusterHistograms(groups(), attributes=["lab", "town"], bins=2))
     table, own = made.to_frame(), made.histograms[1]["town"]
     assert list(table.columns)[:6] == ["feature", "x", "value", "lower", "upper", "cluster"]
-    assert list(table.columns)[6:] == ["rest", "share inside", "share elsewhere"]
+    assert list(table.columns)[6:9] == ["rest", "share inside", "share elsewhere"]
+    assert list(table.columns)[9:] == ["uncounted", "uncounted lower", "uncounted upper"]
     lines = table[(table["cluster"] == 1) & (table["feature"] == "town")]
     assert list(lines["x"]) == list(own.x)
     np.testing.assert_array_equal(lines[["value", "lower", "upper", "rest"]].T, [own.inside, *own.interval(), own.rest])

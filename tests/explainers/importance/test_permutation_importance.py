@@ -290,7 +290,7 @@ def test_log_loss_needs_probabilities():
 def test_a_target_without_a_value_speaks_for_no_feature():
     for name in ("squared", "absolute", "log", "0-1"):
         loss = Loss(name, 0.0, 1.0)
-        assert loss(np.array([np.nan, 1.0]), np.array([0.3, 0.3]))[0] == loss.top / 2
+        assert np.isnan(loss(np.array([np.nan, 1.0]), np.array([0.3, 0.3]))).tolist() == [True, False]
         assert 0 <= loss(np.array([1.0]), np.array([0.0]))[0] <= loss.top
 
 
@@ -334,7 +334,7 @@ def test_certificates_name_what_a_joint_release_rests_on():
 def test_tables_have_the_order_and_the_tiers():
     found = session(table(3000)).release(pel.PermutationImportance(MODEL, "y"), epsilon=10.0)
     rows = found.to_frame()
-    assert list(rows) == ["feature", "value", "lower", "upper", "tier"]
+    assert list(rows) == ["feature", "value", "lower", "upper", "tier", "uncounted", "uncounted lower", "uncounted upper"]
     assert tuple(rows["feature"]) == found.ranking and rows["value"].is_monotonic_decreasing
     assert (rows["lower"] <= rows["value"]).all() and (rows["value"] <= rows["upper"]).all()
     assert [list(rows["feature"][rows["tier"] == i]) for i in rows["tier"].unique()] == [list(tier) for tier in found.tiers()]
