@@ -57,7 +57,7 @@ def record_digest(record: tuple[tuple[str, Any], ...]) -> str:
 
 
 def asked_record(record: Any, model: Model, schema: Schema) -> tuple[tuple[str, float], ...]:
-    """(feature, position) for every feature the model uses; what is not given becomes the declared missing value.
+    """(feature, position) for every feature the model uses; what is not given has the value that the schema declares for it.
 
     `record` is a dict or anything with `items()`, in the user's words.
     """
@@ -72,11 +72,17 @@ def asked_record(record: Any, model: Model, schema: Schema) -> tuple[tuple[str, 
 
 def _position(name: str, feature: Feature, value: Any) -> float:
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
-        return float(feature.position(feature.missing)) if isinstance(feature, Category) else float(feature.missing)  # type: ignore[arg-type]
+        if not feature.stands_in:
+            raise SchemaError(
+                f"the record has no value for {name!r}, which the model uses, and the schema declares none that stands for a missing "
+                "one; give it in the record, or declare the column with missing=."
+            )
+        return float(feature.fill)
     try:
         position = float(feature.position(value))
     except SchemaError as error:
-        raise SchemaError(f"the record's {name!r}: {error} Correct it, or leave it out to ask with the missing value.") from None
+        hint = ", or leave it out to ask with the value that stands for a missing one" if feature.stands_in else ""
+        raise SchemaError(f"the record's {name!r}: {error} Correct it{hint}.") from None
     except (OverflowError, TypeError, ValueError):
         raise SchemaError(f"the record's {name!r} is not a value of the column; give one that the schema declares.") from None
     if not isinstance(feature, Category) and feature.integer and position != int(position):

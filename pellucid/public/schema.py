@@ -87,6 +87,11 @@ class Number:
         return self.missing == EXCLUDE
 
     @property
+    def stands_in(self) -> bool:
+        """Whether a value, or NaN, is declared that stands for a missing one."""
+        return not self.excludes
+
+    @property
     def fill(self) -> float:
         """What a missing or unreadable cell is to whoever needs a value: the declared one, or the middle of the range."""
         if not self.excludes:
@@ -224,6 +229,11 @@ class Category:
 
     def _leaves_out(self, policy: Any) -> bool:
         return policy not in self.values
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether a value is declared that stands for a missing one."""
+        return not self._leaves_out(self.missing)
 
     @property
     def fill(self) -> int:

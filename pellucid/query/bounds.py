@@ -122,7 +122,9 @@ class CountedBox(Box):
         k = np.ones(1, dtype=np.int64) if parts is None else np.maximum(parts, 1)
         limit = np.broadcast_to(part_of(UNITS, parts), len(given))
         counted = np.minimum(np.clip(to_grid(share, 1 / UNITS), 0, UNITS) // k, limit)[:, None]
-        centred = np.clip(to_grid((given - self.centre) * share[:, None], self.unit), -UNITS, UNITS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighed = (given - self.centre) * share[:, None]
+        centred = np.clip(to_grid(weighed, self.unit), -UNITS, UNITS)
         centred = np.clip(np.sign(centred) * (np.abs(centred) // k[:, None]), -counted, counted)
         beside = [counted] * self.count + [limit[:, None] - counted] * self.left_out
         return np.hstack([centred, *beside])
@@ -132,7 +134,7 @@ class CountedBox(Box):
         return Norms(most * UNITS, most * UNITS**2, UNITS).times(self.weight)
 
     def replaced(self) -> Norms:
-        # Two records that count differ in their values alone; one that counts and one that does not, by half as much and in counts.
+        # Two records that count differ in their values alone; one that counts and one left out, by half as much and in counts.
         one_leaves = self.length + self.count + self.left_out
         l1, squared = max(2 * self.length, one_leaves), max(4 * self.length, one_leaves)
         return Norms(l1 * UNITS, squared * UNITS**2, 2 * UNITS).times(self.weight)

@@ -187,7 +187,7 @@ class Oracle:
 
     @staticmethod
     def condition(feature, cell):
-        """0 for a cell as declared, 1 for an empty one, 2 for one that cannot be read or is not declared, 3 for one out of range."""
+        """0 of a cell as declared, 1 of an empty one, 2 of one that is no number or not declared, 3 of one out of range."""
         if cell is None or cell != cell:
             return 1
         if isinstance(feature, pel.Category):

@@ -57,7 +57,8 @@ class PermutationImportance(OfModel):
     ranking where noise cannot have swapped anything. A record whose target is missing, unreadable or not a declared value has no
     loss, unless the schema declares what stands for it; `.uncounted` says how many there are.
 
-    Claim: pairs and couples, on box-sum, counted-sum, joint-sum and quantile-span. Assumes that the model is a function of one row.
+    Claim: pairs and couples, on box-sum, counted-sum, joint-sum and quantile-span. Assumes that the model is a function of one
+    row.
     Paper: "Tailoring differential privacy to any explainer" (private permutation importance); here with base and
     permuted losses in one draw, couples that exchange their values, and a private cap.
 

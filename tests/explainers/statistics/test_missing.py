@@ -1,4 +1,4 @@
-"""Cells that are missing, cannot be read or say what was not declared are never counted as somebody's value, unless declared so."""
+"""Cells that are missing, unreadable or not a declared value are nobody's value, unless the schema says what stands for them."""
 
 import re
 
