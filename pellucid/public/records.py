@@ -67,17 +67,22 @@ def asked_record(record: Any, model: Model, schema: Schema) -> tuple[tuple[str, 
     for name in given:
         if name not in schema:
             raise SchemaError(f"the record has {name!r}, which the schema does not declare{did_you_mean(name, schema)}.")
-    return tuple((name, _position(name, schema[name], given.get(name))) for name in model.ready(schema).features)
+    features = model.ready(schema).features
+    said = {name: _position(name, schema[name], given[name]) for name in features if not _is_missing(given.get(name))}
+    gaps = [name for name in features if name not in said and not schema[name].stands_in]
+    if gaps:
+        raise SchemaError(
+            f"the record has no value for {', '.join(map(repr, gaps[:5]))}{', …' if len(gaps) > 5 else ''}, and the schema declares "
+            "none that stands for a missing one; give it in the record, or declare the column with missing=."
+        )
+    return tuple((name, said.get(name, float(schema[name].fill))) for name in features)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 def _position(name: str, feature: Feature, value: Any) -> float:
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
-        if not feature.stands_in:
-            raise SchemaError(
-                f"the record has no value for {name!r}, which the model uses, and the schema declares none that stands for a missing "
-                "one; give it in the record, or declare the column with missing=."
-            )
-        return float(feature.fill)
     try:
         position = float(feature.position(value))
     except SchemaError as error:
