@@ -72,8 +72,8 @@ def asked_record(record: Any, model: Model, schema: Schema) -> tuple[tuple[str, 
     gaps = [name for name in features if name not in said and not schema[name].stands_in]
     if gaps:
         raise SchemaError(
-            f"the record has no value for {', '.join(map(repr, gaps[:5]))}{', …' if len(gaps) > 5 else ''}, and the schema declares "
-            "none that stands for a missing one; give it in the record, or declare the column with missing=."
+            f"the record has no value for {', '.join(map(repr, gaps[:5]))}{', …' if len(gaps) > 5 else ''}, and the schema "
+            "declares none that stands for a missing one; give it in the record, or declare the column with missing=."
         )
     return tuple((name, said.get(name, float(schema[name].fill))) for name in features)
 
