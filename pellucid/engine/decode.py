@@ -97,7 +97,7 @@ def _number_conditions(feature: Number, column: pa.Array) -> np.ndarray:
 def _level_conditions(feature: Number, levels: pa.Array) -> np.ndarray:
     found = _found_conditions(feature, _as_floats(levels))
     if is_text(levels.type):
-        empty = np.array([_is_empty(cell) for cell in _cells(levels)], dtype=bool)
+        empty = np.array([_is_empty(cell) for cell in cells_of(levels)], dtype=bool)
         found[(found == MISSING) & ~empty] = UNREADABLE
     return found
 
@@ -130,12 +130,12 @@ def _as_floats(column: pa.Array) -> np.ndarray:
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if is_text(kind):
-        cells = pd.Series(_cells(column), dtype=object).replace({"True": 1.0, "False": 0.0})
+        cells = pd.Series(cells_of(column), dtype=object).replace({"True": 1.0, "False": 0.0})
         return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=float)
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
 
 
-def _cells(column: pa.Array) -> list[Any]:
+def cells_of(column: pa.Array) -> list[Any]:
     """The cells as Python values. Bytes that are not UTF-8 are replaced: Arrow would raise for the whole column."""
     if not is_text(column.type):
         return column.to_pylist()
@@ -152,7 +152,7 @@ def _decode_category(feature: Category, column: pa.Array, missing: int, unknown:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     positions = _positions(feature)
     levels = np.array(
-        [_lookup(positions, cell, missing, unknown) for cell in _cells(encoded.dictionary)] + [missing], dtype=float
+        [_lookup(positions, cell, missing, unknown) for cell in cells_of(encoded.dictionary)] + [missing], dtype=float
     )
     # A null cell has no index; -1 points at the entry appended for it.
     return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]

@@ -8,6 +8,7 @@ from typing import Any
 from ..public.rows import Rows
 from ..public.schema import Relation, Schema, Unit
 from ..query import Blocks, Joint, Pairs, Records, Sum, parts_of
+from .check import DataCheck, checked
 from .kernel import BATCH_ROWS, Contributions, batch_size, decoded, over_blocks, over_pairs, over_records, total
 from .progress import track
 from .sandbox import Outcomes
@@ -49,6 +50,11 @@ class LocalEngine:
 
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
         return self._shown(columns, self.batch_rows)
+
+    def check(self) -> DataCheck:
+        self.check_unchanged()
+        batches, count = self.table.batches(list(self.schema), self.batch_rows), -(-self.rows // self.batch_rows)
+        return checked(track(batches, count, "checking cells"), self.schema)
 
     def _contributions(self, part: Sum) -> Contributions:
         over, size = part.over, batch_size(self.batch_rows, part.bound.width)

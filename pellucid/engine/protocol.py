@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ..public.rows import Rows
 from ..query import Joint, Sum
+from .check import DataCheck
 from .sandbox import Outcomes
 
 
@@ -41,6 +42,9 @@ class Engine(Protocol):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
         """All records, decoded, in the fixed order. For the kernel alone: nothing of them may be shown, errors included."""
+
+    def check(self) -> DataCheck:
+        """How many cells of the declared columns are not as declared, exactly; for the owner of the process alone."""
 
     def check_unchanged(self) -> None:
         """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then."""

@@ -160,9 +160,13 @@ def streamed(settings, relation):
     return {"drawn": drawn, "answers": said, "charged": charged}
 
 
+NOT_RECORDED = ("Completeness", "Explainer", "PrivatePlot", "PrivateRanking")
+"""What that version did not have, the base of all, and what is asked in a way of its own."""
+
+
 def cases():
     """(name, how to make it) of everything that is recorded."""
-    for name in sorted(n for n in pel.explainers.__all__ if n not in ("Explainer", "PrivatePlot", "PrivateRanking")):
+    for name in sorted(n for n in pel.explainers.__all__ if n not in NOT_RECORDED):
         explainer = getattr(pel, name)
         if not hasattr(explainer, "examples"):
             continue
@@ -194,7 +198,7 @@ def write_numbers(path):
 
 def requests():
     """What is asked of the recorded ledger, in this order: a clustering of the account itself is explained too."""
-    for name in sorted(n for n in pel.explainers.__all__ if n not in ("Explainer", "PrivatePlot", "PrivateRanking")):
+    for name in sorted(n for n in pel.explainers.__all__ if n not in NOT_RECORDED):
         if hasattr(getattr(pel, name), "examples"):
             for i, example in enumerate(getattr(pel, name).examples(model(), schema())[:8]):
                 yield f"{name} {i}", example
