@@ -65,7 +65,7 @@ def certificate_of(
         ledger=account.ledger_name,
         entry=entry,
         versions=_versions(),
-        cells=_cell_policies(explainer, plan),
+        cells=explainer.cell_policies(public.schema),
     )
 
 
@@ -107,12 +107,6 @@ def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
     for model in explainer.models:
         sources[f"output of {model.name}"] = model.bound_text
     return sources
-
-
-def _cell_policies(explainer: Explainer, plan: Plan) -> dict[str, str]:
-    schema = plan.public.schema
-    left_out = explainer.leaves_out(schema)
-    return {name: schema[name].policy(name in left_out) for name in explainer.columns(schema)}
 
 
 def _protects(explainer: Explainer, unit: Unit) -> dict[str, str]:

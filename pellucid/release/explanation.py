@@ -94,8 +94,16 @@ class Explanation(ABC):
     def _repr_html_(self) -> str:
         """In a notebook: the numbers and the certificate."""
         numbers = self.to_frame().to_html(index=False, border=0, max_rows=12)
-        said = f"<p>{html.escape(self.uncounted.sentence)}</p>" if self.uncounted else ""
+        said = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return numbers + said + (self.certificate.html if self.certificate else "")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be said beside the numbers, of this result and of those in it: how many records were not counted."""
+        own = (self.uncounted.sentence,) if self.uncounted else ()
+        held = [getattr(self, f.name) for f in fields(self)]
+        inner = [result for value in held for result in (value.values() if isinstance(value, dict) else (value,))]
+        return (*own, *(note for result in inner if isinstance(result, Explanation) for note in result.notes))
 
     def _beside(self) -> dict[str, Any]:
         """Columns of `to_frame` about records that were left out; none where every record counts."""

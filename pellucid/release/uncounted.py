@@ -76,6 +76,15 @@ class Uncounted:
             return f"At most about {percent(min(self.share + half, 1.0), half)[0]} of {named} was {self.what}; it is not counted."
         return f"About {about} of {named} was {self.what} (±{within}) and is not counted."
 
+    @property
+    def note(self) -> str:
+        """In a few words, for pictures."""
+        half, why = self.half_width(), f"{' or '.join(self.columns)} {self.what}"
+        if math.isnan(self.of):
+            return f"about {max(self.count, 0):,.0f} records (±{half:,.0f}) not counted: {why}"
+        about, within = percent(self.share, half)
+        return f"{about} (±{within}) not counted: {why}"
+
     def columns_of_frame(self) -> dict[str, float]:
         """For `to_frame`: the share with its 95 % error bar (of the count, where there is no share), the same in every row."""
         lower, upper = self.interval()

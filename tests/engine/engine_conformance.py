@@ -352,6 +352,17 @@ class EngineConformance(ABC):
             counted = CountedBox(1, -1, 1, count=True)
             self.compare(people(), Sum(known_of_two, counted, kind, ("age", "word"), ("word",)), relation, unit)
 
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    def test_the_owner_is_told_how_many_cells_are_not_as_declared(self, unit):
+        frame = people()
+        found = self.made(frame, "add-remove", unit)[0].check()
+        conditions = Oracle(frame, SCHEMA, "add-remove", UNITS[0], []).conditions
+        assert found.rows == 90 and [column.name for column in found.columns] == list(ALL)
+        for column in found.columns:
+            wanted = [row[column.name] for row in conditions]
+            assert list(column.conditions.values()) == [wanted.count(1 + i) for i in range(len(column.conditions))]
+            assert sum(cause.cells for cause in column.causes) == wanted.count(2) + wanted.count(3)
+
     @pytest.mark.parametrize("kind", [Couples(), Couples(3)], ids=repr)
     def test_couples(self, kind):
         for size in (90, 91):

@@ -71,6 +71,10 @@ class ClusterHistogram(Explanation):
         """
         return sentence(self)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(f"Cluster {self.cluster}: {note}" for note in super().notes)
+
     def plot(self, ax: Any = None) -> Any:
         return plots.cluster(self, ax)
 
@@ -104,8 +108,10 @@ class ClusterExplanation(Explanation):
 
     @property
     def text(self) -> str:
-        """One line per cluster and attribute."""
-        return "\n".join(f"Cluster {label}: {line}" for label, lines in self.sentences.items() for line in lines)
+        """One line per cluster and attribute, which also says how many of the cluster were not counted."""
+        histograms = [h for i in range(len(self.clusters)) for h in self._of(i)]
+        uncounted = [f" {h.uncounted.sentence}" if h.uncounted else "" for h in histograms]
+        return "\n".join(f"Cluster {h.cluster}: {h.sentence}{more}" for h, more in zip(histograms, uncounted))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) of the counts inside, cluster after cluster."""

@@ -79,6 +79,9 @@ class Completeness(Explainer):
             schema[name]
         return tuple(name for name in schema if self.feature is None or name in self.feature)
 
+    def cell_policies(self, schema: Schema) -> dict[str, str]:
+        return dict.fromkeys(self.columns(schema), "cells are counted by what is wrong with them; what they say plays no part")
+
     def plan(self, public: Public) -> Plan:
         names = self.columns(public.schema)
         sizes = tuple((name, len(public.schema[name].conditions)) for name in names)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...public.figure import BAND, INK, pyplot
+from ...public.figure import BAND, DOWN, INK, pyplot
 from ..common.plots import axes, category_axis, finish, name_axis
 
 
@@ -29,7 +29,7 @@ def counts(result: Any, ax: Any = None) -> Any:
     return finish(ax, result, "count")
 
 
-SHADES = {"missing": INK, "unreadable": "#e07a5f", "not declared": "#e07a5f", "out of range": BAND}
+SHADES = {"missing": INK, "unreadable": DOWN, "not declared": DOWN, "out of range": BAND}
 """The colour of each condition."""
 
 
