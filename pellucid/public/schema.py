@@ -111,7 +111,7 @@ class Number:
 
     def absent(self, condition: np.ndarray) -> np.ndarray:
         """Which cells say nothing, by their condition: one out of range says that the nearest bound is right."""
-        return (condition == MISSING) | (condition == UNREADABLE)
+        return np.isin(condition, (MISSING, UNREADABLE))
 
     def policy(self, left_out: bool) -> str:
         """What becomes of cells that are not as declared, for the certificate; `left_out` where they are not counted."""
@@ -256,8 +256,8 @@ class Category:
 
     def absent(self, condition: np.ndarray) -> np.ndarray:
         """Which cells say nothing, by their condition and the policy for it."""
-        empty = (condition == MISSING) & self._leaves_out(self.missing)
-        return empty | ((condition == UNREADABLE) & self._leaves_out(self.unknown))
+        policies = ((MISSING, self.missing), (UNREADABLE, self.unknown))
+        return np.isin(condition, [what for what, policy in policies if self._leaves_out(policy)])
 
     def policy(self, left_out: bool) -> str:
         """What becomes of cells that are not as declared, for the certificate; `left_out` where they are not counted."""

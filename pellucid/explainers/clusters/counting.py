@@ -6,8 +6,9 @@ how many records a cluster has, as the theorems of the scores ask for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ...public.grids import Bins
 from ...public.rows import Rows
 from ...public.schema import Schema
 from ...query import Joint, Sum
+from ...query.bound import Bound
 from ...query.bounds import Cells, CrossCells
 from ...release.answer import Answer
 
@@ -91,7 +93,7 @@ class Layout:
 
     def counts(self) -> Sum:
         """Cluster × value counts of every attribute: what is chosen from."""
-        return Sum(ByCluster(self.groups, self.attributes), self.bound, **self._read(self.attributes, clusters=True))
+        return self._sum(ByCluster(self.groups, self.attributes), self.bound, self.attributes, clusters=True)
 
     def inside(self, chosen: Sequence[Sequence[int]]) -> Joint:
         """Histograms of each cluster's own attributes: a sum for their first ones, the clusters side by side, then the next."""
@@ -99,7 +101,7 @@ class Layout:
         for slot in self._slots(chosen):
             starts = np.cumsum([0, *(all_cells(bins) for _, bins in slot)]).tolist()
             map_ = InOwnCluster(self.groups, slot, tuple(starts[:-1]))
-            sums.append(Sum(map_, Cells(starts[-1]), **self._read(slot, clusters=True)))
+            sums.append(self._sum(map_, Cells(starts[-1]), slot, clusters=True))
         return Joint(sums)
 
     def histograms_inside(self, chosen: Sequence[Sequence[int]], answer: Answer) -> list[tuple[np.ndarray, ...]]:
@@ -110,7 +112,7 @@ class Layout:
     def whole(self, used: Sequence[int]) -> Sum:
         """Histograms of some attributes over everybody."""
         some = tuple(self.attributes[a] for a in used)
-        return Sum(Everybody(some), CrossCells(1, tuple(all_cells(bins) for _, bins in some)), **self._read(some))
+        return self._sum(Everybody(some), CrossCells(1, tuple(all_cells(bins) for _, bins in some)), some)
 
     def histograms_whole(self, used: Sequence[int], answer: Answer) -> dict[int, np.ndarray]:
         """The answer to `whole`, divided: the histogram of each attribute."""
@@ -120,12 +122,12 @@ class Layout:
         """The first attributes of all clusters, then the second ones, and so on."""
         return [tuple(self.attributes[a] for a in slot) for slot in zip(*chosen)]
 
-    def _read(self, attributes: Sequence[Attribute], clusters: bool = False) -> dict[str, tuple[str, ...]]:
-        """What a sum over these attributes reads."""
+    def _sum(self, map_: Callable[..., Any], bound: Bound, attributes: Sequence[Attribute], clusters: bool = False) -> Sum:
+        """A sum that reads these attributes, and what the clustering is given."""
         used = {name for name, _ in attributes} | set((self.groups.features or tuple(self.schema)) if clusters else ())
         left_out = {name for name, bins in attributes if bins.feature.excludes}
         columns = tuple(name for name in self.schema if name in used)
-        return {"columns": columns, "conditions": tuple(name for name in columns if name in left_out)}
+        return Sum(map_, bound, columns=columns, conditions=tuple(name for name in columns if name in left_out))
 
 
 def _divided(answer: Answer, attributes: Sequence[Attribute]) -> list[np.ndarray]:

@@ -74,9 +74,13 @@ class MeanLosses(Shuffling):
         own: BaseLoss | CountedLoss = BaseLoss(self.measured)
         if self.target:
             own, base = CountedLoss(self.measured), self.public.counted_box(1, 0.0, cap, weight=BASE_WEIGHT)
-        read = {"columns": self.columns, "conditions": self.target}
-        shuffled = ShuffledLosses(self.measured, self.groups)
-        return Joint([Sum(shuffled, permuted, over=self.over, **read), Sum(own, base, **read)])
+        shuffled, columns = ShuffledLosses(self.measured, self.groups), self.columns
+        return Joint(
+            [
+                Sum(shuffled, permuted, over=self.over, columns=columns, conditions=self.target),
+                Sum(own, base, columns=columns, conditions=self.target),
+            ]
+        )
 
     def importance(self, answer: Answer, cap: float) -> Importance:
         base = answer.part(1).mean()

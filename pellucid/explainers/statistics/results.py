@@ -149,7 +149,7 @@ class CompletenessResult(Explanation):
             most = percent(max(half[i] + max(self.shares[i], 0.0) for i in own), float(half[own[0]]))[0]
             named = _listed(self.conditions[i] for i in own)
             return f"`{feature}`: nothing above the noise (each of {named} is less than about {most})."
-        said = []
+        said: list[str] = []
         for i in seen:
             about, within = percent(min(float(self.shares[i]), 1.0), float(half[i]))
             said.append(f"{about} {'of it ' if said else f'of `{feature}` '}was {self.conditions[i]}, ±{within}")
