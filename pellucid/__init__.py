@@ -18,6 +18,7 @@ ARCHITECTURE.md traces one call through them.
 """
 
 from . import sensitivity
+from .engine.check import DataCheck
 from .errors import (
     AccountMismatch,
     BudgetExceeded,
@@ -39,6 +40,7 @@ from .explainers import (
     AccumulatedEffects,
     AttributeShares,
     ClusterHistograms,
+    Completeness,
     Distribution,
     Explainer,
     FeatureInteraction,
@@ -65,7 +67,7 @@ from .explainers.interaction.results import OverallInteractions, PairInteraction
 from .explainers.local.results import LocalExplanation
 from .explainers.local.stream import LocalStream
 from .explainers.shapley.results import ShapDependenceResult, ShapImportanceResult, ShapRankingResult, ShapValuesResult
-from .explainers.statistics.results import Counts, Estimates
+from .explainers.statistics.results import CompletenessResult, Counts, Estimates
 from .ledger import Ledger
 from .ledger.accounting import Amount, Budget
 from .public import moved
@@ -80,6 +82,7 @@ from .release.explanation import Explanation, from_json, load
 from .release.plan import Plan
 from .release.preview import Preview
 from .release.session import Session
+from .release.uncounted import Uncounted
 
 __version__ = "0.2.0"
 
@@ -100,8 +103,11 @@ __all__ = [
     "ClusterHistogram",
     "ClusterHistograms",
     "Clustering",
+    "Completeness",
+    "CompletenessResult",
     "Counts",
     "Curve",
+    "DataCheck",
     "DataError",
     "Derived",
     "Distribution",
@@ -154,6 +160,7 @@ __all__ = [
     "Statistic",
     "StreamClosed",
     "Total",
+    "Uncounted",
     "Unit",
     "Votes",
     "adapters",

@@ -50,7 +50,7 @@ from pellucid.mechanisms import (
 from pellucid.mechanisms import amounts as calibration
 from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivities, sensitivity
 from pellucid.query.bound import UNITS
-from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
+from pellucid.query.bounds import Ball, Box, Cells, CountedBox, CrossCells, Gram
 from pellucid.query.scores import QuantileScore
 from pellucid.release import certificate
 from pellucid.release.door import Ask
@@ -113,6 +113,22 @@ def test_box_sum_is_attained():
     assert moved([0] * 4, high) == tuple_of(box.added())
     counted = Box(3, -1, 1, count=True)
     assert moved([0] * 4, counted.totals(np.ones((1, 3)))) == tuple_of(counted.added())
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(True, False), (True, True), (False, True)])
+@pytest.mark.parametrize("length", [1, 4])
+def test_counted_sum_is_attained(length, count, left_out):
+    """Corner to corner (L2, L∞, and L1 of several values), or from a corner to a record that is left out (L1 of one value)."""
+    box = CountedBox(length, 0.3001, 0.7, count=count, left_out=left_out, weight=2)
+
+    def of(share, value):
+        return box.totals((np.array([share]), np.full((1, length), value)))
+
+    low, high, gone = of(1, 0.3001), of(1, 0.7), of(0, 0.7)
+    found = [moved(low, high), moved(high, gone)]
+    assert tuple(max(column) for column in zip(*found)) == tuple_of(box.replaced())
+    nobody = [moved([0] * box.size, one) for one in (high, gone)]
+    assert tuple(max(column) for column in zip(*nobody)) == tuple_of(box.added())
 
 
 def test_cell_sum_is_attained():
@@ -548,6 +564,7 @@ def halve_shapley_span(patch):
 
 SABOTAGE = {
     "box-sum": (test_box_sum_is_attained, (), halve_norms(Box)),
+    "counted-sum": (test_counted_sum_is_attained, (1, True, True), halve_norms(CountedBox)),
     "cell-sum": (test_cell_sum_is_attained, (), halve_norms(Cells)),
     "ball-sum": (test_ball_sum_is_attained, (), halve_norms(Ball)),
     "gram-sum": (test_gram_sum_is_attained, (), halve_norms(Gram)),

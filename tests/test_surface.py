@@ -12,15 +12,15 @@ SURFACE = {
     "a table and a budget": "Amount Boolean Budget Category Ledger Limits Number Schema Session Unit",
     "models": "Clustering Derived Model PrivateTraining",
     "explainers": (
-        "AccumulatedEffects AttributeShares ClusterHistograms Distribution Explainer FeatureInteraction Interactive LocalLinear "
-        "PartialDependence PermutationImportance PrivateKMeans PrivatePlot PrivateRanking ShapDependence ShapImportance "
-        "ShapRanking ShapValues Statistic"
+        "AccumulatedEffects AttributeShares ClusterHistograms Completeness Distribution Explainer FeatureInteraction "
+        "Interactive LocalLinear PartialDependence PermutationImportance PrivateKMeans PrivatePlot PrivateRanking "
+        "ShapDependence ShapImportance ShapRanking ShapValues Statistic"
     ),
-    "before a release": "Plan Preview",
+    "before a release": "DataCheck Plan Preview",
     "results": (
-        "Centres ClusterExplanation ClusterHistogram Counts Curve EffectCurve Estimates Explanation Importance LocalExplanation "
-        "LocalStream OverallInteractions PairInteractions Several ShapDependenceResult ShapImportanceResult ShapRankingResult "
-        "ShapValuesResult Votes from_json load"
+        "Centres ClusterExplanation ClusterHistogram CompletenessResult Counts Curve EffectCurve Estimates Explanation "
+        "Importance LocalExplanation LocalStream OverallInteractions PairInteractions Several ShapDependenceResult "
+        "ShapImportanceResult ShapRankingResult ShapValuesResult Uncounted Votes from_json load"
     ),
     "certificates": "Certificate Total total",
     "errors": (

@@ -70,7 +70,8 @@ def page(items: Sequence[tuple[str, Explanation]], title: str = "Explanations", 
         numbers = explanation.to_frame().to_html(index=False, border=0, float_format=lambda v: f"{v:.5g}")
         parts.append(
             f'<h2>{html.escape(name)}</h2><img alt="{html.escape(name)}" src="data:image/png;base64,{image}">'
-            f"<details><summary>Numbers</summary>{numbers}</details>"
+            + "".join(f"<p>{html.escape(note)}</p>" for note in explanation.notes)
+            + f"<details><summary>Numbers</summary>{numbers}</details>"
             + (
                 f"<details open><summary>Certificate</summary>{explanation.certificate.html}</details>"
                 if explanation.certificate

@@ -5,7 +5,8 @@ local       the engine for tables in memory and in Parquet files
 prepared    records kept next to an engine between questions
 
 tables      where rows come from: Arrow in memory, Parquet files
-decode      cells into declared domains
+decode      cells into declared domains, and in which condition they were
+check       how many cells are not as declared, for the owner alone
 units       who owns which row; pairs, couples and blocks by secret labels
 kernel      from decoded rows to exact totals
 shield      errors that say nothing about data

@@ -1,13 +1,14 @@
 """Cells into declared domains: numbers inside their bounds, or positions of declared categories.
 
-Cells never raise: what does not parse, is missing, unknown or out of range takes its declared value. What a cell becomes
-depends on that cell and its declaration alone.
+Cells never raise: what does not parse, is missing, unknown or out of range takes the value that stands for it. Beside that,
+`conditions` says of every cell whether it was as declared, for queries that leave such records out. What a cell becomes, and
+what is said of it, depends on that cell and its declaration alone.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..public.schema import Category, Feature, Number
+from ..public.schema import FINE, MISSING, OUTSIDE, UNREADABLE, Category, Feature, Number
 from ..query import compiled as fast
 
 
@@ -26,19 +27,31 @@ def is_text(kind: pa.DataType) -> bool:
 
 def decode(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A column in inner form: numbers inside their bounds, or positions of declared categories."""
-    # Chunk by chunk: merging dictionaries can overflow their index type, depending on what the cells hold.
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    decoded = [_decode_chunk(feature, chunk) for chunk in chunks]
-    return decoded[0] if len(decoded) == 1 else np.concatenate([*decoded, np.empty(0)])
+    return _read(_decode_plain, feature, column)
 
+
+def conditions(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """The condition of every cell: FINE, MISSING, UNREADABLE or OUTSIDE."""
+    return _read(_conditions_plain, feature, column).astype(np.uint8)
+
+
+Reader = Callable[[Feature, pa.Array], np.ndarray]
+"""From the cells of a chunk to one float each."""
 
 _NARROW: dict[pa.DataType, Any] = {pa.int8(): np.uint8, pa.uint8(): np.uint8, pa.int16(): np.uint16, pa.uint16(): np.uint16}
 
 
-def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:
+def _read(reader: Reader, feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    # Chunk by chunk: merging dictionaries can overflow their index type, depending on what the cells hold.
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    read = [_read_chunk(reader, feature, chunk) for chunk in chunks]
+    return read[0] if len(read) == 1 else np.concatenate([*read, np.empty(0)])
+
+
+def _read_chunk(reader: Reader, feature: Feature, chunk: pa.Array) -> np.ndarray:
     if chunk.type in _NARROW and len(chunk) >= 4096:
-        # All the values such a column can hold are decoded once; cells are then looked up.
-        table = _narrow_table(feature, chunk.type)
+        # All the values such a column can hold are read once; cells are then looked up.
+        table = _narrow_table(reader, feature, chunk.type)
         # The buffer as it is: what lies under an empty cell is some number, and overwritten below.
         values = np.frombuffer(chunk.buffers()[1], _NARROW[chunk.type])[chunk.offset : chunk.offset + len(chunk)]
         found = fast.look_up(table, values)
@@ -46,19 +59,56 @@ def _decode_chunk(feature: Feature, chunk: pa.Array) -> np.ndarray:
         if chunk.null_count:
             np.putmask(found, chunk.is_null().to_numpy(zero_copy_only=False), table[-1])
         return found
-    return _decode_plain(feature, chunk)
+    return reader(feature, chunk)
 
 
 @functools.lru_cache(maxsize=1024)
-def _narrow_table(feature: Feature, kind: pa.DataType) -> np.ndarray:
-    """What every value of a narrow integer type decodes to, by its bits; the last entry is for an empty cell."""
+def _narrow_table(reader: Reader, feature: Feature, kind: pa.DataType) -> np.ndarray:
+    """What every value of a narrow integer type is read as, by its bits; the last entry is for an empty cell."""
     bits = _NARROW[kind]
     every = np.arange(np.iinfo(bits).max + 1, dtype=bits).view(kind.to_pandas_dtype())
-    return np.append(_decode_plain(feature, pa.array(every)), _decode_plain(feature, pa.nulls(1, kind)))
+    return np.append(reader(feature, pa.array(every)), reader(feature, pa.nulls(1, kind)))
 
 
 def _decode_plain(feature: Feature, chunk: pa.Array) -> np.ndarray:
-    return _decode_number(feature, chunk) if isinstance(feature, Number) else _decode_category(feature, chunk)
+    if isinstance(feature, Number):
+        return _decode_number(feature, chunk)
+    return _decode_category(feature, chunk, feature.fill, feature.fill_unknown)
+
+
+def _conditions_plain(feature: Feature, chunk: pa.Array) -> np.ndarray:
+    if isinstance(feature, Number):
+        return _number_conditions(feature, chunk)
+    # Positions are not negative, so that these two tell what was looked up in vain.
+    positions = _decode_category(feature, chunk, -MISSING, -UNREADABLE)
+    return np.maximum(-positions, FINE)
+
+
+def _number_conditions(feature: Number, column: pa.Array) -> np.ndarray:
+    if is_text(column.type):
+        column = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        # Once for every text; the last entry is for an empty cell.
+        levels = np.append(_level_conditions(feature, column.dictionary), MISSING)
+        return levels[pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
+    return _found_conditions(feature, _as_floats(column))
+
+
+def _level_conditions(feature: Number, levels: pa.Array) -> np.ndarray:
+    found = _found_conditions(feature, _as_floats(levels))
+    if is_text(levels.type):
+        empty = np.array([_is_empty(cell) for cell in cells_of(levels)], dtype=bool)
+        found[(found == MISSING) & ~empty] = UNREADABLE
+    return found
+
+
+def _found_conditions(feature: Number, values: np.ndarray) -> np.ndarray:
+    outside = (values < feature.lo) | (values > feature.hi)
+    return np.where(np.isnan(values), MISSING, np.where(outside, OUTSIDE, FINE)).astype(float)
+
+
+def _is_empty(cell: str | None) -> bool:
+    return cell is None or cell.strip().lower() in ("", "nan")
 
 
 def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
@@ -66,7 +116,7 @@ def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
     values = np.where(np.isnan(values), np.nan, np.clip(values, feature.lo, feature.hi))
     if feature.integer:
         values = np.rint(values)
-    return np.where(np.isnan(values), float(feature.missing), values)  # type: ignore[arg-type]
+    return np.where(np.isnan(values), feature.fill, values)
 
 
 def _as_floats(column: pa.Array) -> np.ndarray:
@@ -80,12 +130,12 @@ def _as_floats(column: pa.Array) -> np.ndarray:
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if is_text(kind):
-        cells = pd.Series(_cells(column), dtype=object).replace({"True": 1.0, "False": 0.0})
+        cells = pd.Series(cells_of(column), dtype=object).replace({"True": 1.0, "False": 0.0})
         return np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=float)
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
 
 
-def _cells(column: pa.Array) -> list[Any]:
+def cells_of(column: pa.Array) -> list[Any]:
     """The cells as Python values. Bytes that are not UTF-8 are replaced: Arrow would raise for the whole column."""
     if not is_text(column.type):
         return column.to_pylist()
@@ -93,23 +143,23 @@ def _cells(column: pa.Array) -> list[Any]:
     return [None if cell is None else cell.decode("utf-8", "replace") for cell in raw]
 
 
-def _decode_category(feature: Category, column: pa.Array) -> np.ndarray:
+def _decode_category(feature: Category, column: pa.Array, missing: int, unknown: int) -> np.ndarray:
+    """The position of every cell: `missing` for an empty one, `unknown` for a value that is not declared."""
     if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
-        codes = _code_table(feature)
+        codes = _code_table(feature, unknown)
         if codes is not None:
-            return _decode_codes(feature, column, *codes)
+            return _decode_codes(column, *codes, missing, unknown)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     positions = _positions(feature)
-    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
     levels = np.array(
-        [_lookup(positions, cell, missing, unknown) for cell in _cells(encoded.dictionary)] + [missing], dtype=float
+        [_lookup(positions, cell, missing, unknown) for cell in cells_of(encoded.dictionary)] + [missing], dtype=float
     )
     # A null cell has no index; -1 points at the entry appended for it.
     return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
 
 
 @functools.lru_cache(maxsize=4096)
-def _code_table(feature: Category) -> tuple[int, np.ndarray] | None:
+def _code_table(feature: Category, unknown: int) -> tuple[int, np.ndarray] | None:
     """(smallest, position by distance from it) for whole numbers in the declared span; any other whole number is unknown."""
     numbers = []
     for value in feature.values:
@@ -122,13 +172,11 @@ def _code_table(feature: Category) -> tuple[int, np.ndarray] | None:
         return None
     low, high = int(np.floor(min(finite))), int(np.ceil(max(finite)))
     positions = _positions(feature)
-    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
-    return low, np.array([_lookup(positions, v, missing, unknown) for v in range(low, high + 1)], dtype=float)
+    return low, np.array([_lookup(positions, v, unknown, unknown) for v in range(low, high + 1)], dtype=float)
 
 
-def _decode_codes(feature: Category, column: pa.Array, low: int, table: np.ndarray) -> np.ndarray:
+def _decode_codes(column: pa.Array, low: int, table: np.ndarray, missing: int, unknown: int) -> np.ndarray:
     """Whole numbers by a table instead of a dictionary; the same positions."""
-    missing, unknown = feature.position(feature.missing), feature.position(feature.unknown)
     empty = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     values = (column if empty is None else pc.fill_null(column, 0)).to_numpy(zero_copy_only=False)
     found = fast.look_up(table, values, low)

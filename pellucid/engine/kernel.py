@@ -5,7 +5,7 @@ A map makes contributions of a batch of rows, pairs or blocks; the bound rounds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..public.rows import Rows
 from ..public.schema import Schema
 from ..query import Sum
 from ..query.functions import BlockFunction
+from .decode import conditions as conditions_of
 from .decode import decode
 from .progress import track
 from .sandbox import Isolated, Outcomes
@@ -35,9 +36,16 @@ def batch_size(rows: int, width: int) -> int:
     return min(rows, max(FEWEST_ROWS, BATCH_VALUES // width))
 
 
-def decoded(schema: Schema, cells: Mapping[str, pa.Array], parts: np.ndarray | None = None, asking: Asking = DEFAULT) -> Rows:
-    """A batch as a map sees it: every cell in its declared domain."""
-    return Rows(schema, {name: decode(schema[name], column) for name, column in cells.items()}, parts, asking)
+def decoded(
+    schema: Schema,
+    cells: Mapping[str, pa.Array],
+    parts: np.ndarray | None = None,
+    asking: Asking = DEFAULT,
+    conditions: Sequence[str] = (),
+) -> Rows:
+    """A batch as a map sees it: every cell in its declared domain, with the conditions of some columns' cells beside them."""
+    columns = {name: decode(schema[name], column) for name, column in cells.items()}
+    return Rows(schema, columns, parts, asking, {name: conditions_of(schema[name], cells[name]) for name in conditions})
 
 
 def total(part: Sum, contributions: Contributions) -> list[int]:

@@ -9,6 +9,7 @@ from ..public.asking import DEFAULT
 from ..public.rows import Rows
 from ..public.schema import Relation, Schema, Unit
 from ..query import Blocks, Joint, Pairs, Records, Sum, parts_of
+from .check import DataCheck, checked
 from .kernel import BATCH_ROWS, Contributions, batch_size, decoded, over_blocks, over_pairs, over_records, total
 from .progress import track
 from .sandbox import Outcomes
@@ -52,12 +53,18 @@ class LocalEngine:
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
         return self._shown(columns, self.batch_rows)
 
+    def check(self) -> DataCheck:
+        self.check_unchanged()
+        batches, count = self.table.batches(list(self.schema), self.batch_rows), -(-self.rows // self.batch_rows)
+        return checked(track(batches, count, "checking cells"), self.schema)
+
     def _contributions(self, part: Sum) -> Contributions:
         over, size = part.over, batch_size(self.batch_rows, part.bound.width)
         if isinstance(over, Records):
-            return over_records(part, self._shown(part.columns, size))
+            return over_records(part, self._shown(part.columns, size, part.conditions))
         # Pairs and blocks need rows in another order.
-        whole = Rows.joined(self._read(part.columns, self.batch_rows), self.schema, self._names(part.columns))
+        batches = self._read(part.columns, self.batch_rows, part.conditions)
+        whole = Rows.joined(batches, self.schema, self._names(part.columns), part.conditions)
         if isinstance(over, Blocks):
             # A block is one contribution, whoever owns its rows.
             rows = Rows(self.schema, whole.columns, asking=self.asking)
@@ -71,19 +78,19 @@ class LocalEngine:
         # Without a column nothing would say how many rows there are.
         return list(columns) or [next(iter(self.schema))]
 
-    def _read(self, columns: Sequence[str], size: int) -> Iterator[Rows]:
+    def _read(self, columns: Sequence[str], size: int, conditions: Sequence[str] = ()) -> Iterator[Rows]:
         names, start = self._names(columns), 0
         self.check_unchanged()
         for cells in self.table.batches(names, size):
             stop = start + len(cells[names[0]])
             parts = None if self.people is None else self.people.parts[start:stop]
-            yield decoded(self.schema, cells, parts, self.asking)
+            yield decoded(self.schema, cells, parts, self.asking, conditions)
             start = stop
         # Rows of another table have been given the parts of this one's.
         self.check_unchanged()
 
-    def _shown(self, columns: Sequence[str], size: int) -> Iterator[Rows]:
-        return track(self._read(columns, size), -(-self.rows // size), "reading records")
+    def _shown(self, columns: Sequence[str], size: int, conditions: Sequence[str] = ()) -> Iterator[Rows]:
+        return track(self._read(columns, size, conditions), -(-self.rows // size), "reading records")
 
     def _note(self, outcomes: Outcomes) -> None:
         self.outcomes = outcomes

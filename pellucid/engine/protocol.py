@@ -8,6 +8,7 @@ from typing import Protocol
 from ..public.asking import Asking
 from ..public.rows import Rows
 from ..query import Joint, Sum
+from .check import DataCheck
 from .sandbox import Outcomes
 
 
@@ -16,6 +17,8 @@ class Engine(Protocol):
 
     Totals are Python integers: they do not depend on the order of rows, the size of batches or where the table lives, so every
     engine gives the same ones.
+
+    Cells are in their declared domains, whatever they said; a sum may ask for the conditions of cells beside them.
 
     Rows have a fixed order. Which rows of a person stay, who is paired with whom and which block is whose follow from
     `mechanisms.secret_labels`, one label for each row or unit in that order, and never from what a row holds. `units` and
@@ -51,6 +54,9 @@ class Engine(Protocol):
 
         Ends with ReleaseFailed where the table has changed before the first batch was read or until the last one was.
         """
+
+    def check(self) -> DataCheck:
+        """How many cells of the declared columns are not as declared, exactly; for the owner of the process alone."""
 
     def check_unchanged(self) -> None:
         """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then.

@@ -15,6 +15,7 @@ from .shapley.shap_importance import ShapImportance
 from .shapley.shap_ranking import ShapRanking
 from .shapley.shap_values import ShapValues
 from .statistics.attribute_shares import AttributeShares
+from .statistics.completeness import Completeness
 from .statistics.distribution import Distribution
 from .statistics.statistic import Statistic
 
@@ -22,6 +23,7 @@ __all__ = [
     "AccumulatedEffects",
     "AttributeShares",
     "ClusterHistograms",
+    "Completeness",
     "Distribution",
     "Explainer",
     "FeatureInteraction",

@@ -83,7 +83,7 @@ class Bins:
 
     @property
     def has_missing(self) -> bool:
-        return isinstance(self.feature, Number) and math.isnan(float(self.feature.missing or 0.0))
+        return self.feature.fills_nan
 
     @property
     def cells(self) -> int:

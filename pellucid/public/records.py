@@ -57,7 +57,7 @@ def record_digest(record: tuple[tuple[str, Any], ...]) -> str:
 
 
 def asked_record(record: Any, model: Model, schema: Schema) -> tuple[tuple[str, float], ...]:
-    """(feature, position) for every feature the model uses; what is not given becomes the declared missing value.
+    """(feature, position) for every feature the model uses; what is not given has the value that the schema declares for it.
 
     `record` is a dict or anything with `items()`, in the user's words.
     """
@@ -67,16 +67,27 @@ def asked_record(record: Any, model: Model, schema: Schema) -> tuple[tuple[str, 
     for name in given:
         if name not in schema:
             raise SchemaError(f"the record has {name!r}, which the schema does not declare{did_you_mean(name, schema)}.")
-    return tuple((name, _position(name, schema[name], given.get(name))) for name in model.ready(schema).features)
+    features = model.ready(schema).features
+    said = {name: _position(name, schema[name], given[name]) for name in features if not _is_missing(given.get(name))}
+    gaps = [name for name in features if name not in said and not schema[name].stands_in]
+    if gaps:
+        raise SchemaError(
+            f"the record has no value for {', '.join(map(repr, gaps[:5]))}{', …' if len(gaps) > 5 else ''}, and the schema "
+            "declares none that stands for a missing one; give it in the record, or declare the column with missing=."
+        )
+    return tuple((name, said.get(name, float(schema[name].fill))) for name in features)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 def _position(name: str, feature: Feature, value: Any) -> float:
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
-        return float(feature.position(feature.missing)) if isinstance(feature, Category) else float(feature.missing)  # type: ignore[arg-type]
     try:
         position = float(feature.position(value))
     except SchemaError as error:
-        raise SchemaError(f"the record's {name!r}: {error} Correct it, or leave it out to ask with the missing value.") from None
+        hint = ", or leave it out to ask with the value that stands for a missing one" if feature.stands_in else ""
+        raise SchemaError(f"the record's {name!r}: {error} Correct it{hint}.") from None
     except (OverflowError, TypeError, ValueError):
         raise SchemaError(f"the record's {name!r} is not a value of the column; give one that the schema declares.") from None
     if not isinstance(feature, Category) and feature.integer and position != int(position):

@@ -15,6 +15,9 @@ from .schema import Columns, Schema
 Changes = Mapping[str, float | np.ndarray]
 """Columns to be set, to one (inner) value or to one for every record."""
 
+NONE = np.empty(0, dtype=np.uint8)
+"""No conditions of no cells."""
+
 
 def weighted(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """`table @ weights`, every row by itself: the last bits of a matrix product depend on how many rows there are."""
@@ -25,10 +28,22 @@ def weighted(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 class Rows:
-    """A batch of decoded records, as a map sees it: columns in inner form, and models to ask about them."""
+    """A batch of decoded records, as a map sees it: columns in inner form, and models to ask about them.
 
-    def __init__(self, schema: Schema, columns: Columns, parts: np.ndarray | None = None, asking: Asking = DEFAULT):
+    Every cell of a column is a declared value, whatever it said. `conditions` tells how it was, of the columns whose conditions
+    the query asked for; no model is given them.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        columns: Columns,
+        parts: np.ndarray | None = None,
+        asking: Asking = DEFAULT,
+        conditions: Mapping[str, np.ndarray] | None = None,
+    ):
         self.schema, self.columns, self.parts, self.asking = schema, columns, parts, asking
+        self.conditions = dict(conditions or {})
         self._inputs: dict[int, Any] = {}
 
     def __len__(self) -> int:
@@ -36,6 +51,10 @@ class Rows:
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.columns[name]
+
+    def absent(self, name: str) -> np.ndarray:
+        """Which records have no value in a column, by its policy; the query must have asked for its conditions."""
+        return self.schema[name].absent(self.conditions[name])
 
     def predict(self, model: Model, changes: Changes | None = None) -> np.ndarray:
         """The model's answer for every record, with some columns set to other (inner) values."""
@@ -62,14 +81,16 @@ class Rows:
         )
 
     @classmethod
-    def joined(cls, batches: Iterable[Rows], schema: Schema, columns: Sequence[str]) -> Rows:
-        """All batches as one, with these columns, also where there is none."""
+    def joined(cls, batches: Iterable[Rows], schema: Schema, columns: Sequence[str], conditions: Sequence[str] = ()) -> Rows:
+        """All batches as one, with these columns and conditions, also where there is none."""
         listed = list(batches)
         parts = [batch.parts for batch in listed if batch.parts is not None]
         merged = {name: np.concatenate([np.empty(0), *(batch[name] for batch in listed)]) for name in columns}
+        found = {name: np.concatenate([NONE, *(batch.conditions[name] for batch in listed)]) for name in conditions}
         asking = listed[0].asking if listed else DEFAULT
-        return cls(schema, merged, np.concatenate(parts) if parts else None, asking)
+        return cls(schema, merged, np.concatenate(parts) if parts else None, asking, found)
 
     def take(self, index: np.ndarray) -> Rows:
         parts = None if self.parts is None else self.parts[index]
-        return Rows(self.schema, {name: column[index] for name, column in self.columns.items()}, parts, self.asking)
+        conditions = {name: found[index] for name, found in self.conditions.items()}
+        return Rows(self.schema, {name: column[index] for name, column in self.columns.items()}, parts, self.asking, conditions)

@@ -1,7 +1,7 @@
 """What is public: the columns, their bounds and categories, the unit that is protected and the neighbour relation.
 
-Nothing here is ever read from the data. A cell that is missing, unparsable, unknown or out of range becomes a
-declared value, so the data cannot widen a domain, change a shape or raise an error.
+Nothing here is ever read from the data. A cell that is missing, unreadable, unknown or out of range becomes a declared
+value or is left out, as its column says, so the data cannot widen a domain, change a shape or raise an error.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ RELATIONS: tuple[str, ...] = get_args(Relation)
 
 Columns = dict[str, np.ndarray]
 """Columns in their inner form: numbers as float64, categories as positions in the declared order."""
+
+EXCLUDE = "exclude"
+"""The policy of a column whose records are left out of what is counted of it where their cell says nothing."""
+
+FINE, MISSING, UNREADABLE, OUTSIDE = range(4)
+"""Conditions of a cell: as declared; empty; a text that is no number, or a value that is not declared; a number out of bounds."""
 
 
 SAID_BY_CELLS = ("category", "missing", "unknown", "clusters")
@@ -54,7 +60,7 @@ class Number:
     """A numeric column with public bounds; values outside are moved to the nearest bound.
 
     >>> Number(17, 90, integer=True, source="form 12").missing
-    54.0
+    'exclude'
     """
 
     lo: float
@@ -63,9 +69,10 @@ class Number:
     """The largest value."""
     integer: bool = False
     """Whether all values are whole numbers."""
-    missing: float | None = None
-    """What a missing or unparsable cell becomes, and what the model receives: by default the middle of the range;
-    `float("nan")` hands the model a NaN."""
+    missing: float | str | None = None
+    """What becomes of a cell that is missing or unreadable. "exclude", the default: its record is not counted in statistics,
+    histograms and losses of the column. A number: it counts as that. `float("nan")`: a NaN for models, and a cell of its own in
+    histograms. Models need a value; where none is declared they are given the middle of the range."""
     source: str = ""
     """Where the bounds come from; printed on every certificate that used them."""
 
@@ -77,15 +84,50 @@ class Number:
             raise SchemaError(
                 f"Number({self.lo!r}, {self.hi!r}, integer=True): the bounds of an integer column must be integers."
             )
-        missing = self.missing
-        if missing is None:
-            missing = (lo + hi) / 2
-            missing = float(math.ceil(missing)) if self.integer else missing
+        settle(self, lo=lo, hi=hi, missing=_number_policy(self.missing, lo, hi))
+
+    @property
+    def excludes(self) -> bool:
+        """Whether a record whose cell says nothing is left out of what is counted of this column."""
+        return self.missing == EXCLUDE
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether a value, or NaN, is declared that stands for a missing one."""
+        return not self.excludes
+
+    @property
+    def fill(self) -> float:
+        """What a missing or unreadable cell is to whoever needs a value: the declared one, or the middle of the range."""
+        if not self.excludes:
+            return float(self.missing)  # type: ignore[arg-type]
+        middle = (self.lo + self.hi) / 2
+        return float(math.ceil(middle)) if self.integer else middle
+
+    @property
+    def fills_nan(self) -> bool:
+        """Whether a missing cell stays a NaN: models are asked with it, histograms have a cell for it."""
+        return math.isnan(self.fill)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a cell can be but fine, in the order of MISSING, UNREADABLE, OUTSIDE."""
+        return "missing", "unreadable", "out of range"
+
+    def absent(self, condition: np.ndarray) -> np.ndarray:
+        """Which cells say nothing, by their condition: one out of range says that the nearest bound is right."""
+        return np.isin(condition, (MISSING, UNREADABLE))
+
+    def policy(self, left_out: bool) -> str:
+        """What becomes of cells that are not as declared, for the certificate; `left_out` where they are not counted."""
+        if left_out:
+            what = "a record whose cell is missing or unreadable is not counted"
+        elif self.fills_nan:
+            what = "a missing or unreadable cell is a NaN for models and a cell of its own in histograms"
         else:
-            missing = float(missing)
-            if not math.isnan(missing) and not lo <= missing <= hi:
-                raise SchemaError(f"missing={missing!r} lies outside [{lo:g}, {hi:g}]; choose a value inside, or float('nan').")
-        settle(self, lo=lo, hi=hi, missing=missing)
+            default = ", the middle of the range: no value is declared" if self.excludes else ""
+            what = f"a missing or unreadable cell counts as {self.fill:.12g}{default}"
+        return f"{what}; a value outside [{self.lo:g}, {self.hi:g}] counts as the nearest bound"
 
     @property
     def levels(self) -> int | None:
@@ -97,7 +139,7 @@ class Number:
         drawn = rng.uniform(self.lo, self.hi, size)
         if self.integer:
             drawn = np.round(drawn)
-        special = rng.choice(np.array([self.lo, self.hi, self.missing], dtype=float), size)
+        special = rng.choice(np.array([self.lo, self.hi, self.fill], dtype=float), size)
         return np.where(rng.random(size) < 0.15, special, drawn)
 
     def label(self, position: float) -> Any:
@@ -105,7 +147,7 @@ class Number:
 
     def values_at(self, positions: np.ndarray) -> np.ndarray:
         """A column in the user's form. Its type follows the declaration: one missing cell must not change everybody's column."""
-        return positions.astype(np.int64) if self.integer and not math.isnan(self.missing or 0.0) else positions
+        return positions.astype(np.int64) if self.integer and not self.fills_nan else positions
 
     def position(self, value: Any) -> float:
         """The inner form of a value given by the user."""
@@ -116,13 +158,25 @@ class Number:
 
     def to_dict(self) -> dict[str, Any]:
         whole = (lambda v: int(v)) if self.integer else (lambda v: v)
-        missing = "nan" if math.isnan(self.missing or 0.0) else whole(self.missing)
+        missing = EXCLUDE if self.excludes else "nan" if self.fills_nan else whole(self.fill)
         entry: dict[str, Any] = {"number": [whole(self.lo), whole(self.hi)], "missing": missing}
         if self.integer:
             entry["integer"] = True
         if self.source:
             entry["source"] = self.source
         return entry
+
+
+def _number_policy(missing: Any, lo: float, hi: float) -> float | str:
+    if missing is None or (isinstance(missing, str) and missing == EXCLUDE):
+        return EXCLUDE
+    try:
+        value = float(missing)
+    except (TypeError, ValueError):
+        raise SchemaError(f"missing={missing!r}: give a number, float('nan'), or 'exclude' to leave such records out.") from None
+    if not math.isnan(value) and not lo <= value <= hi:
+        raise SchemaError(f"missing={value!r} lies outside [{lo:g}, {hi:g}]; choose a value inside, float('nan') or 'exclude'.")
+    return value
 
 
 @fingerprinted_as("pellucid.schema", "Category")
@@ -139,9 +193,11 @@ class Category:
     ordered: bool = False
     """Whether the order of the values means something (education levels), which accumulated effects use."""
     missing: Any = None
-    """What an empty cell becomes: by default the first declared value."""
+    """What becomes of an empty cell. "exclude", the default: its record is not counted in histograms and losses of the column.
+    One of the declared values, which may be one for this purpose ("unknown"): it counts as that. Models need a value; where none
+    is declared they are given the first one."""
     unknown: Any = None
-    """What a value that is not declared becomes: by default the same as an empty cell."""
+    """What becomes of a value that is not declared: by default the same as of an empty cell."""
     source: str = ""
     """Where the values come from; printed on every certificate that used them."""
 
@@ -157,14 +213,72 @@ class Category:
             raise SchemaError("Category: None and NaN are not values; say with missing= what an empty cell becomes.")
         if not all(isinstance(v, str | int | float | bool) for v in listed):
             raise SchemaError("Category: values must be text, numbers or booleans.")
-        missing = listed[0] if missing is None else missing
+        if missing is None and EXCLUDE in listed:
+            raise SchemaError(
+                f"Category: {EXCLUDE!r} is a declared value here; say with missing= which one an empty cell becomes."
+            )
+        missing = EXCLUDE if missing is None else missing
         unknown = missing if unknown is None else unknown
         for name, value in (("missing", missing), ("unknown", unknown)):
-            if value not in listed:
+            if value not in listed and not (isinstance(value, str) and value == EXCLUDE):
                 raise SchemaError(
-                    f"{name}={value!r} is not one of the declared values {list(listed)!r}; add it or choose one of them."
+                    f"{name}={value!r} is not one of the declared values {list(listed)!r}; add it, choose one of them, or say "
+                    f"{EXCLUDE!r} to leave such records out."
                 )
         settle(self, values=listed, ordered=bool(ordered), missing=missing, unknown=unknown, source=source)
+
+    @property
+    def excludes(self) -> bool:
+        """Whether a record whose cell says nothing is left out of what is counted of this column."""
+        return self._leaves_out(self.missing) or self._leaves_out(self.unknown)
+
+    def _leaves_out(self, policy: Any) -> bool:
+        return policy not in self.values
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether a value is declared that stands for a missing one."""
+        return not self._leaves_out(self.missing)
+
+    @property
+    def fill(self) -> int:
+        """What an empty cell is to whoever needs a value, as a position: the declared one, or the first."""
+        return 0 if self._leaves_out(self.missing) else self.position(self.missing)
+
+    @property
+    def fill_unknown(self) -> int:
+        """What a value that is not declared is to whoever needs one."""
+        return 0 if self._leaves_out(self.unknown) else self.position(self.unknown)
+
+    @property
+    def fills_nan(self) -> bool:
+        return False
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a cell can be but fine, in the order of MISSING and UNREADABLE."""
+        return "missing", "not declared"
+
+    def absent(self, condition: np.ndarray) -> np.ndarray:
+        """Which cells say nothing, by their condition and the policy for it."""
+        policies = ((MISSING, self.missing), (UNREADABLE, self.unknown))
+        return np.isin(condition, [what for what, policy in policies if self._leaves_out(policy)])
+
+    def policy(self, left_out: bool) -> str:
+        """What becomes of cells that are not as declared, for the certificate; `left_out` where they are not counted."""
+        said = []
+        for what, policy, fill in (
+            ("an empty cell", self.missing, self.fill),
+            ("a value that is not declared", self.unknown, self.fill_unknown),
+        ):
+            open_ = self._leaves_out(policy)
+            default = ", the first value: no other is declared" if open_ else ""
+            said.append(
+                f"a record with {what} is not counted"
+                if open_ and left_out
+                else f"{what} counts as {self.label(fill)!r}{default}"
+            )
+        return "; ".join(said)
 
     @property
     def levels(self) -> int:
@@ -200,10 +314,10 @@ class Category:
         return entry
 
 
-def Boolean(missing: bool = False, source: str = "") -> Category:
+def Boolean(missing: bool | str | None = None, source: str = "") -> Category:
     """A yes/no column: a category of the values False and True.
 
-    `missing` is what an empty cell becomes.
+    `missing` is what an empty cell becomes; left out, its record is not counted.
     `source` says where the declaration comes from; printed on every certificate that used it.
 
     >>> Boolean().values

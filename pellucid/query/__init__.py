@@ -1,6 +1,6 @@
 """What may be asked of data, and how far one unit can move the answer.
 
-    bound        what a bound is; bounds: the general ones (Box, Cells, CrossCells, Ball, Gram)
+    bound        what a bound is; bounds: the general ones (Box, CountedBox, Cells, CrossCells, Ball, Gram)
     image        what an image of totals is
     scores       what a score of a private choice is; the quantile
     reviewed     the register: only bounds, images and scores of this package, each with its theorem, scale noise

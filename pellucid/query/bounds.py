@@ -98,6 +98,62 @@ class Box(Bound):
 
 @reviewed
 @dataclass(frozen=True)
+class CountedBox(Box):
+    """Values in [lo, hi] of the records that count, of which some may be left out.
+
+    A record that is left out brings no value. `count` counts those that count and `left_out` those that do not; under replace
+    the count is free, under add-remove both together cost what the count costs. Claim: counted-sum
+    """
+
+    left_out: bool = False
+    claim = "counted-sum"
+
+    @property
+    def size(self) -> int:
+        return self.length + self.count + self.left_out
+
+    def integers(self, values: Any, parts: Parts = None) -> np.ndarray:
+        """`values`: (share, values). The share of a record that counts is 1, of one that is left out 0; of a couple of which one
+        is left out it is a half, and the values are those of the other."""
+        share, given = values
+        share, given = np.asarray(share, dtype=float), np.asarray(given, dtype=float)
+        if given.ndim != 2 or given.shape[1] != self.length or share.shape != (len(given),):
+            raise AssertionError("a map must give one share and one row of values per record")
+        k = np.ones(1, dtype=np.int64) if parts is None else np.maximum(parts, 1)
+        limit = np.broadcast_to(part_of(UNITS, parts), len(given))
+        counted = np.minimum(np.clip(to_grid(share, 1 / UNITS), 0, UNITS) // k, limit)[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighed = (given - self.centre) * share[:, None]
+        centred = np.clip(to_grid(weighed, self.unit), -UNITS, UNITS)
+        centred = np.clip(np.sign(centred) * (np.abs(centred) // k[:, None]), -counted, counted)
+        beside = [counted] * self.count + [limit[:, None] - counted] * self.left_out
+        return np.hstack([centred, *beside])
+
+    def added(self) -> Norms:
+        most = max(self.length + self.count, int(self.left_out))
+        return Norms(most * UNITS, most * UNITS**2, UNITS).times(self.weight)
+
+    def replaced(self) -> Norms:
+        # Two records that count differ in their values alone; one that counts and one left out, by half as much and in counts.
+        one_leaves = self.length + self.count + self.left_out
+        l1, squared = max(2 * self.length, one_leaves), max(4 * self.length, one_leaves)
+        return Norms(l1 * UNITS, squared * UNITS**2, 2 * UNITS).times(self.weight)
+
+    @property
+    def text(self) -> str:
+        beside = ["a count of the records that count"] * self.count + ["one of those left out"] * self.left_out
+        return f"{self.length} values clipped to [{self.lo:g}, {self.hi:g}], none of a record left out" + "".join(
+            f", and {what}" for what in beside
+        )
+
+    @property
+    def scale_text(self) -> str:
+        worth = f"{self.unit * UNITS / self.weight:g} in a sum of values"
+        return worth + (f" and {1 / self.weight:g} in a count" if self.count or self.left_out else "")
+
+
+@reviewed
+@dataclass(frozen=True)
 class Cells(Bound):
     """A record sits in one cell (or is divided between a few) and brings a value, a count, or both.
 

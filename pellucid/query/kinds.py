@@ -83,9 +83,13 @@ class Sum:
     """What contributes: records, pairs, couples or blocks."""
     columns: tuple[str, ...] = ()
     """The columns that the map reads."""
+    conditions: tuple[str, ...] = ()
+    """Those of them whose cells' conditions it reads too: whether they were missing, unreadable or out of range."""
 
     def __post_init__(self) -> None:
         check_reviewed(self.bound, "bound")
+        if not set(self.conditions) <= set(self.columns):
+            raise PlanError("conditions are those of columns that the map reads; name them in columns= too.")
         if type(self.over) not in (Records, Pairs, Couples, Blocks):
             raise PlanError(f"over={self.over!r}: contributions come from Records(), Pairs(), Couples() or Blocks(n).")
         if self.bound.of_blocks and not isinstance(self.over, Blocks):

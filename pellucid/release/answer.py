@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +11,9 @@ import numpy as np
 from ..errors import PlanError
 from ..mechanisms import NoiseLaw
 from ..query.bound import Bound
-from ..query.bounds import Box, Cells
+from ..query.bounds import Box, Cells, CountedBox
 from ..query.image import Image
+from .uncounted import Uncounted
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,32 @@ class Answer:
         box = self.bound
         assert isinstance(box, Box)
         totals = np.array(self.integers[: box.length], dtype=float) / box.weight
-        count = float(self.rows) if not box.count else self.integers[-1] / box.one / box.weight  # type: ignore[arg-type]
+        count = float(self.rows) if not box.count else self.integers[box.length] / box.one / box.weight  # type: ignore[arg-type]
         # A count at or below the noise says nothing about the mean; the middle of the range does not pretend to.
         values = box.centre + box.unit * totals / count if count >= 1 else np.full(box.length, box.centre)
         return Mean(values, self.law.times(1 / box.one / box.weight), count, box.count, box.lo, box.hi)
+
+    def uncounted(self, columns: Sequence[str], what: str) -> Uncounted:
+        """What is known of the records that a CountedBox left out: their count, or all but those that count."""
+        box = self.bound
+        assert isinstance(box, CountedBox)
+        law, counts = self.law.times(1 / box.one / box.weight), [v / box.one / box.weight for v in self.integers[box.length :]]
+        if box.left_out:
+            of, noisy = (sum(counts), 1) if box.count else (math.nan, 0)
+            return Uncounted(tuple(columns), what, counts[-1], of, law, noisy)
+        assert self.rows is not None
+        return Uncounted(tuple(columns), what, self.rows - counts[0], float(self.rows), law, 0)
+
+    def outside(self, columns: Sequence[str], what: str, whole: bool = True) -> Uncounted:
+        """What is known of the records that a histogram left out, from its last cell.
+
+        Without a public number of records all cells together tell it, where every record is in one of them (`whole`).
+        """
+        numbers, law = self.numbers, self.noise
+        if self.rows is not None:
+            return Uncounted(tuple(columns), what, float(numbers[-1]), float(self.rows), law, 0)
+        of, noisy = (float(numbers.sum()), len(numbers) - 1) if whole else (math.nan, 0)
+        return Uncounted(tuple(columns), what, float(numbers[-1]), of, law, noisy)
 
     def cells(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """(sums of values, counts) per cell, in the user's units."""

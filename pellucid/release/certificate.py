@@ -69,6 +69,8 @@ class Certificate:
     """The hash of the charge: the ledger can be asked whether it contains it."""
     versions: dict[str, str]
     """Of the packages that made it."""
+    cells: dict[str, str] | None = None
+    """What became of missing, unreadable and undeclared cells, column by column; None on certificates of earlier versions."""
 
     @property
     def private(self) -> bool:
@@ -82,7 +84,10 @@ class Certificate:
         return self.status.upper() + (f": {said}" if said else "") + alone
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        content = asdict(self)
+        if self.cells is None:
+            del content["cells"]
+        return content
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Certificate:
@@ -105,6 +110,7 @@ class Certificate:
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
             ("charges", [_charge_words(c) for c in self.charges] or ["none: it was made of what had been released before"]),
             ("where the bounds come from", [f"{name}: {source}" for name, source in self.bounds.items()]),
+            *([("cells that are not as declared", [f"{name}: {how}" for name, how in self.cells.items()])] if self.cells else []),
             ("assumptions", list(self.assumptions) or ["none"]),
             (
                 "record",

@@ -72,6 +72,7 @@ def certificate_of(
         ledger=account.ledger_name,
         entry=entry,
         versions=_versions(),
+        cells=explainer.cell_policies(public.schema),
     )
 
 

@@ -82,6 +82,15 @@ class Explainer(ABC):
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The features asked about, whose bounds go on the certificate; raises when one is not declared."""
 
+    def leaves_out(self, schema: Schema) -> tuple[str, ...]:
+        """The columns in which a record whose cell says nothing is not counted; everywhere else a value stands for it."""
+        return ()
+
+    def cell_policies(self, schema: Schema) -> dict[str, str]:
+        """What becomes of cells that are not as declared, column by column, for the certificate."""
+        left_out = self.leaves_out(schema)
+        return {name: schema[name].policy(name in left_out) for name in self.columns(schema)}
+
     @abstractmethod
     def plan(self, public: Public) -> Plan:
         """The stages with their shares and queries. Whatever cannot be asked is refused here, before it is paid for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import itertools
 import json
 import types
@@ -18,6 +19,7 @@ from ..errors import LoadError, PlanError
 from ..mechanisms import NoiseLaw
 from ..public.texts import storable
 from .certificate import Certificate
+from .uncounted import Uncounted
 
 FORMAT = 1
 """Version of the saved JSON; `load` refuses what it does not know."""
@@ -31,6 +33,8 @@ class Explanation(ABC):
 
     certificate: Certificate | None = field(default=None, repr=False)
     """What is guaranteed about the release, to whom, resting on what."""
+    uncounted: Uncounted | None = field(default=None, repr=False)
+    """How many records were left out because a cell of theirs says nothing; None where every record counts."""
     kind: ClassVar[str] = ""
     """The name by which saved explanations of this class are known, for good."""
 
@@ -61,7 +65,10 @@ class Explanation(ABC):
         """Draw it with its error band; returns the axes. Needs the `plots` extra."""
 
     def content(self) -> dict[str, Any]:
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "certificate"}
+        found = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "certificate"}
+        if self.uncounted is None:
+            del found["uncounted"]  # as it was before records could be left out
+        return found
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Explanation:
@@ -90,7 +97,20 @@ class Explanation(ABC):
     def _repr_html_(self) -> str:
         """In a notebook: the numbers and the certificate."""
         numbers = self.to_frame().to_html(index=False, border=0, max_rows=12)
-        return numbers + (self.certificate.html if self.certificate else "")
+        said = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return numbers + said + (self.certificate.html if self.certificate else "")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be said beside the numbers, of this result and of those in it: how many records were not counted."""
+        own = (self.uncounted.sentence,) if self.uncounted else ()
+        held = [getattr(self, f.name) for f in fields(self)]
+        inner = [result for value in held for result in (value.values() if isinstance(value, dict) else (value,))]
+        return (*own, *(note for result in inner if isinstance(result, Explanation) for note in result.notes))
+
+    def _beside(self) -> dict[str, Any]:
+        """Columns of `to_frame` about records that were left out; none where every record counts."""
+        return self.uncounted.columns_of_frame() if self.uncounted else {}
 
     def cite(self) -> str:
         """The references behind this very release."""
@@ -102,7 +122,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, NoiseLaw):
+    if isinstance(value, NoiseLaw | Uncounted):
         return value.to_dict()
     if isinstance(value, Explanation):
         return {"kind": value.kind, "content": value.content()}
@@ -128,8 +148,8 @@ def _revived(declared: Any, value: Any) -> Any:
         return _revived(next(arm for arm in inner if arm is not type(None)), value)
     if declared is np.ndarray:
         return np.array(value, dtype=float)
-    if declared is NoiseLaw:
-        return NoiseLaw.from_dict(value)
+    if declared is NoiseLaw or declared is Uncounted:
+        return declared.from_dict(value)
     if isinstance(declared, type) and issubclass(declared, Explanation):
         return _of_kind(value["kind"]).from_content(value["content"])
     if origin is tuple:

@@ -13,6 +13,7 @@ from ..errors import PlanError
 from ..mechanisms import Choosing, Mechanism, NoiseLaw, Spend
 from ..public.schema import Relation, Schema, Unit
 from ..query import Choice, Query, calibrated, calibrated_choice, released_parts
+from ..query.bounds import CountedBox
 from ..query.functions import FunctionTrial
 
 WHOLE = Fraction(1)
@@ -61,6 +62,14 @@ class Public:
         """The spend as a pure ε of about the same noise: what rules for grids and intervals are written in."""
         amount = float(self.spend.amount)
         return amount if self.spend.currency == "epsilon" else (2 * amount) ** 0.5
+
+    def counted_box(self, length: int, lo: float, hi: float, *, sums: bool = False, weight: int = 1) -> CountedBox:
+        """The bound of values of which some are left out, with the counts that a mean (or with `sums` a sum) of the others needs.
+
+        Under add-remove a sum needs no count, and counting those left out is free.
+        """
+        secret = self.count_needed
+        return CountedBox(length, lo, hi, count=not (sums and secret), weight=weight, left_out=secret)
 
     def mechanism(self, query: Query, share: Fraction = WHOLE) -> Mechanism:
         """The noise this query would get for a share of the spend."""

@@ -56,6 +56,7 @@ def request_of(explainer: Explainer, public: Public, **more: Any) -> Request:
         "currency": public.spend.currency,
         "amount": str(public.spend.amount),
         "expected_rows": public.expected_rows,
+        **_left_out(explainer, public),
         **more,
     }
     asked = {
@@ -144,6 +145,12 @@ def _text(explainer: Explainer, body: dict[str, Any]) -> str:
         raise PlanError(
             f"{type(explainer).__name__} was given a setting that is neither a number, plain Unicode text, nor a list of these."
         ) from None
+
+
+def _left_out(explainer: Explainer, public: Public) -> dict[str, Any]:
+    """Columns whose missing cells are not counted: an earlier version counted them, and its release is another one."""
+    columns = explainer.leaves_out(public.schema)
+    return {"left out": list(columns)} if columns else {}
 
 
 def _digest(text: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..engine import LocalEngine
 from ..engine.apart import apart
+from ..engine.check import DataCheck
 from ..engine.sandbox import Outcomes
 from ..engine.trial import Trials
 from ..errors import DataError, PlanError
@@ -276,6 +277,14 @@ class Session:
         no result, certificate, ledger or error.
         """
         return self._engine.outcomes
+
+    def check(self) -> DataCheck:
+        """How many cells of each column are missing, unreadable, not declared or out of range, and what they hold most often.
+
+        Exact numbers and cells of the table, and not private: for whoever runs this process and may see the data. They are in no
+        result, certificate, ledger or error. `pel.Completeness` releases the shares privately.
+        """
+        return self._engine.check()
 
     def _stored(self, request: Request, explainer: Explainer, public: Public) -> Explanation | None:
         """An identical request's release, unless it carried no guarantee; one of the version before, if it can be told to be."""

@@ -137,7 +137,7 @@ class Encoding:
         feature: Feature = self.ready.schema[name]
         if isinstance(feature, Category):
             return Domain(name, 0.0, 0.0, False, True, np.arange(feature.levels, dtype=float))
-        missing = float(feature.missing)  # type: ignore[arg-type]
+        missing = feature.fill
         inside = feature.lo <= missing <= feature.hi and (not feature.integer or missing == int(missing))
         extra = np.empty(0) if inside else np.array([missing])
         if all(self.columns[c].monotone for c in self.of[j]):

@@ -361,3 +361,32 @@ def test_bars_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bars, "bars_study", lambda output, seed: real(output, seed=seed, steps=(30,), each=40, progress=False))
     code, out, _ = run(monkeypatch, capsys, "bars", "--output", tmp_path / "bars", "--seed", 3)
     assert code == 0 and "written to" in out and (tmp_path / "bars" / "bars.json").exists()
+
+
+def test_check_counts_cells_for_the_owner_without_opening_an_account(study, tmp_path, monkeypatch, capsys):
+    make_people(200).assign(age="27,3", sex=["F", "f"] * 100).to_parquet(tmp_path / "people.parquet")
+    monkeypatch.setattr(sys, "argv", ["pellucid", "check", str(study(models={"risk": {"load": "nothing.py:gone"}}))])
+    cli.main()
+    out, err = capsys.readouterr()
+    assert out.startswith("NOT PRIVATE") and err.startswith("NOT PRIVATE") and not (tmp_path / "study.db").exists()
+    assert "age: 200 unreadable (100.0%)" in out and "decimal commas" in out and "100 × 'f' (not declared)" in out
+    monkeypatch.setattr(sys, "argv", ["pellucid", "check", str(study()), "--json"])
+    cli.main()
+    said = json.loads(capsys.readouterr().out)
+    assert said["warning"].startswith("NOT PRIVATE") and said["columns"][0]["unreadable"] == 200
+
+
+@pytest.mark.parametrize(("changes", "words"), [({"data": None}, "'data:' is missing"), ({"features": None}, "either 'schema:'")])
+def test_check_of_a_study_that_cannot_be_read(changes, words, study, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["pellucid", "check", str(study(**changes))])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert words in capsys.readouterr().err
+
+
+def test_the_report_says_what_was_not_counted(study, tmp_path, monkeypatch, capsys):
+    make_people(2000).assign(sex=["F", "M", "?", "M"] * 500).to_parquet(tmp_path / "people.parquet")
+    monkeypatch.setattr(sys, "argv", ["pellucid", "explain", str(study())])
+    cli.main()
+    page = (tmp_path / "results" / "report.html").read_text()
+    assert "% of `sex` was missing or not a declared value" in page and "cells that are not as declared" in page

@@ -246,20 +246,20 @@ def test_sabotaged_sensitivity_is_noticed(explainer, model, schema, monkeypatch)
 
 
 def far_apart(people):
-    """The same people, but for one who moves from one corner of the domain to the other."""
+    """The same people, but for one who moves from one corner of the domain to the other, or has no value any more."""
     low, high = people.copy(), people.copy()
     low.loc[0, ["age", "children", "bmi", "lab", "sex", "school", "smoker"]] = [17, 0, 10.0, 0.0, "F", "none", False]
     high.loc[0, ["age", "children", "bmi", "lab", "sex", "school", "smoker"]] = [90, 6, 60.0, 5.0, "M", "tertiary", True]
-    return low, high
+    return (low, high), (high, with_rows(pd.DataFrame([dict.fromkeys(people)]), people.iloc[1:].to_dict("records")))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_bounds_are_enforced_whatever_a_map_returns(explainer, model, schema, relation):
     people = make_people(30)
-    low, high = far_apart(people)
+    neighbours = far_apart(people) if relation == "replace" else [(people.iloc[:-1], people)]
     for example in examples(explainer, model, schema):
-        neighbours = (low, high) if relation == "replace" else (people.iloc[:-1], people)
-        check_inflated(example, *neighbours, schema, relation)
+        for pair in neighbours[: 1 if issubclass(explainer, OnBlocks) else 2]:
+            check_inflated(example, *pair, schema, relation)
 
 
 def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch):
@@ -271,10 +271,11 @@ def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch):
     # Votes are not clipped but compared; without that, scores would be added as they are.
     raw = lambda self, scores, parts=None: [int(v) for v in (np.asarray(scores) * bounds.UNITS).sum(axis=0)]  # noqa: E731
     monkeypatch.setattr("pellucid.explainers.blocks.ballots.Ballots.totals", raw)
-    low, high = far_apart(make_people(30))
+    neighbours = far_apart(make_people(30))
     with pytest.raises(AssertionError):
         for example in examples(explainer, model, schema):
-            check_inflated(example, low, high, schema, "replace")
+            for pair in neighbours:
+                check_inflated(example, *pair, schema, "replace")
 
 
 def test_sabotaged_scores_are_noticed(explainer, model, schema, monkeypatch):

@@ -22,7 +22,7 @@ import pellucid as pel
 from pellucid.mechanisms import source
 from pellucid.public.rows import Rows
 from pellucid.query import Blocks, Couples, Joint, Pairs, Records, Sum
-from pellucid.query.bounds import Ball, Box, Cells, CrossCells
+from pellucid.query.bounds import Ball, Box, Cells, CountedBox, CrossCells
 from pellucid.query.functions import BlockFunction, Limits, sent_whole
 
 sent_whole(__name__)
@@ -83,6 +83,20 @@ def count(rows):
     return np.ones((len(rows), 1))
 
 
+def conditions(rows):
+    """Every cell in one of four conditions, column after column."""
+    return np.zeros(len(rows), dtype=int), [rows.conditions[name].astype(int) for name in ALL]
+
+
+def where_known(rows):
+    return ~(rows.absent("word") | rows.absent("sex")), np.stack([rows["word"], rows["age"] / 16], axis=1)
+
+
+def known_of_two(rows, others):
+    share = np.mean([~some.absent("word") for some in (rows, others)], axis=0)
+    return share, (rows["word"] * others["age"] / 16)[:, None]
+
+
 def differences(rows, others):
     return np.stack([(rows["age"] - others["age"]) / 16, rows["smoker"] * others["word"]], axis=1)
 
@@ -92,6 +106,10 @@ def block_means(rows):
 
 
 ALL = tuple(SCHEMA)
+OF_CONDITIONS = (
+    Sum(conditions, CrossCells(1, (4,) * len(ALL)), columns=ALL, conditions=ALL),
+    Sum(where_known, CountedBox(2, -1, 1, count=True, left_out=True), columns=("age", "word", "sex"), conditions=("word", "sex")),
+)
 OF_RECORDS = (
     Sum(means, Box(3, -1, 1, count=True), columns=("age", "lab", "word")),
     Sum(means, Ball(3, 1.0), columns=ALL),
@@ -136,6 +154,7 @@ class Oracle:
     def __init__(self, frame, schema, relation, unit, labels):
         self.schema, self.relation, self.labels = schema, relation, list(labels)
         self.rows = [{name: self.inside(schema[name], row[name]) for name in schema} for row in _rows(frame)]
+        self.conditions = [{name: self.condition(schema[name], row[name]) for name in schema} for row in _rows(frame)]
         self.person = None
         self.parts = [None] * len(self.rows)
         if unit.column:
@@ -160,13 +179,25 @@ class Oracle:
             except (TypeError, ValueError):
                 number = math.nan
             if math.isnan(number):
-                return feature.missing
+                return feature.missing if feature.missing != "exclude" else (feature.lo + feature.hi) / 2
             number = min(max(number, feature.lo), feature.hi)
             return float(round(number)) if feature.integer else number
-        if pd.isna(cell):
-            return float(feature.values.index(feature.missing))
-        known = cell in feature.values
-        return float(feature.values.index(cell if known else feature.unknown))
+        said = feature.missing if pd.isna(cell) else cell if cell in feature.values else feature.unknown
+        return float(feature.values.index(said)) if said in feature.values else 0.0
+
+    @staticmethod
+    def condition(feature, cell):
+        """0 of a cell as declared, 1 of an empty one, 2 of one that is no number or not declared, 3 of one out of range."""
+        if cell is None or cell != cell:
+            return 1
+        if isinstance(feature, pel.Category):
+            return 0 if cell in feature.values else 2
+        if isinstance(cell, str) and cell.strip() in ("", "nan"):
+            return 1
+        try:
+            return 0 if feature.lo <= float(cell) <= feature.hi else 3
+        except ValueError:
+            return 2
 
     def kept(self, most, labels):
         """How many rows the owner of each row keeps; 0 for a row that goes."""
@@ -179,7 +210,9 @@ class Oracle:
 
     def of(self, *index):
         """These rows as a map sees them."""
-        return Rows(self.schema, {name: np.array([self.rows[i][name] for i in index], dtype=float) for name in self.schema})
+        columns = {name: np.array([self.rows[i][name] for i in index], dtype=float) for name in self.schema}
+        conditions = {name: np.array([self.conditions[i][name] for i in index], dtype=np.uint8) for name in self.schema}
+        return Rows(self.schema, columns, None, conditions)
 
     def totals(self, query):
         total = []
@@ -308,6 +341,28 @@ class EngineConformance(ABC):
     def test_pairs_and_blocks(self, kind, relation, unit):
         self.compare(people(), over(kind), relation, unit)
 
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    @pytest.mark.parametrize("relation", RELATIONS)
+    def test_conditions_of_cells(self, relation, unit):
+        """What a sum asks to know beside the values: which cells were missing, unreadable or out of range."""
+        for query in OF_CONDITIONS:
+            self.compare(people(), query, relation, unit)
+        pairs = [Pairs(), Pairs(3)] + ([Couples(2)] if relation == "replace" and unit == UNITS[0] else [])
+        for kind in pairs:
+            counted = CountedBox(1, -1, 1, count=True)
+            self.compare(people(), Sum(known_of_two, counted, kind, ("age", "word"), ("word",)), relation, unit)
+
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    def test_the_owner_is_told_how_many_cells_are_not_as_declared(self, unit):
+        frame = people()
+        found = self.made(frame, "add-remove", unit)[0].check()
+        conditions = Oracle(frame, SCHEMA, "add-remove", UNITS[0], []).conditions
+        assert found.rows == 90 and [column.name for column in found.columns] == list(ALL)
+        for column in found.columns:
+            wanted = [row[column.name] for row in conditions]
+            assert list(column.conditions.values()) == [wanted.count(1 + i) for i in range(len(column.conditions))]
+            assert sum(cause.cells for cause in column.causes) == wanted.count(2) + wanted.count(3)
+
     @pytest.mark.parametrize("kind", [Couples(), Couples(3)], ids=repr)
     def test_couples(self, kind):
         for size in (90, 91):
@@ -326,7 +381,7 @@ class EngineConformance(ABC):
     @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
     @pytest.mark.parametrize("size", [0, 1, 2])
     def test_hardly_anybody(self, size, unit):
-        for query in (*OF_RECORDS, over(Pairs(2)), over(Blocks(3))):
+        for query in (*OF_RECORDS, *OF_CONDITIONS, over(Pairs(2)), over(Blocks(3))):
             self.compare(people(3).iloc[:size], query, "add-remove", unit)
             if size:
                 self.compare(people(3).iloc[:size], query, "replace", unit)

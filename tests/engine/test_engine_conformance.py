@@ -50,15 +50,15 @@ class TestOnAFolder(EngineConformance):
 
 
 class DropsTheLast(LocalEngine):
-    def _read(self, columns, size):
-        batches = list(super()._read(columns, size))
+    def _read(self, *asked):
+        batches = list(super()._read(*asked))
         batches[-1] = batches[-1].take(np.arange(len(batches[-1]) - 1))
         yield from batches
 
 
 class CountsOneTwice(LocalEngine):
-    def _read(self, columns, size):
-        for i, batch in enumerate(super()._read(columns, size)):
+    def _read(self, *asked):
+        for i, batch in enumerate(super()._read(*asked)):
             yield batch.take(np.r_[0, np.arange(len(batch))]) if i == 0 else batch
 
 
@@ -100,9 +100,18 @@ class BalancedForEverybody(LocalEngine):
 class ForgetsParts(LocalEngine):
     """Every row of a person counts as a whole person."""
 
-    def _read(self, columns, size):
-        for rows in super()._read(columns, size):
+    def _read(self, *asked):
+        for rows in super()._read(*asked):
             rows.parts = np.minimum(rows.parts, 1)
+            yield rows
+
+
+class TakesEverythingForFine(LocalEngine):
+    """Says of no cell that it was not as declared."""
+
+    def _read(self, *asked):
+        for rows in super()._read(*asked):
+            rows.conditions = {name: np.zeros_like(found) for name, found in rows.conditions.items()}
             yield rows
 
 
@@ -180,6 +189,7 @@ SABOTAGED = [
     (KeepsTheFirst, lambda suite: suite.test_records("replace", UNITS[1])),
     (BalancedForEverybody, lambda suite: suite.test_pairs_and_blocks(Blocks(7), "add-remove", UNITS[0])),
     (ForgetsParts, lambda suite: suite.test_records("replace", UNITS[2])),
+    (TakesEverythingForFine, lambda suite: suite.test_conditions_of_cells("replace", UNITS[0])),
     (RunsFunctionsHere, lambda suite: suite.test_a_function_of_blocks_runs_in_processes_of_its_own()),
 ]
 

@@ -16,10 +16,11 @@ from pellucid.public import fingerprint as fingerprints
 
 SCHEMA = pel.Schema(
     {
-        "age": pel.Number(0, 100, integer=True),
-        "bmi": pel.Number(10, 60),
-        "sex": pel.Category(["F", "M"]),
-        "town": pel.Category(["a", "b", "c"], ordered=True),
+        # What the version before took for missing cells unless something else was said.
+        "age": pel.Number(0, 100, integer=True, missing=50),
+        "bmi": pel.Number(10, 60, missing=35),
+        "sex": pel.Category(["F", "M"], missing="F"),
+        "town": pel.Category(["a", "b", "c"], ordered=True, missing="a"),
     }
 )
 SPACE = Space(tuple(SCHEMA), tuple(SCHEMA.values()))

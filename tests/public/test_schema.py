@@ -27,6 +27,8 @@ def test_round_trip(tmp_path, schema):
         (lambda: pel.Number(0, "many"), "not a number"),
         (lambda: pel.Number(0.5, 3, integer=True), "must be integers"),
         (lambda: pel.Number(0, 1, missing=7), "outside"),
+        (lambda: pel.Number(0, 1, missing="middle"), "'exclude' to leave such records out"),
+        (lambda: pel.Category(["include", "exclude"]), "say with missing="),
         (lambda: pel.Category([]), "at least one"),
         (lambda: pel.Category("FM"), "as a list"),
         (lambda: pel.Category(["a", "a"]), "twice"),
@@ -118,3 +120,29 @@ def test_words_in_quotes_and_real_booleans_are_read(tmp_path):
 def test_text_that_cannot_be_stored_is_refused(columns):
     with pytest.raises(pel.SchemaError, match="cannot be stored"):
         pel.Schema(columns)
+
+
+def test_policies_for_missing_cells():
+    """Left open, such records are left out, and models are given what the version before gave them."""
+    for left_open in (pel.Number(17, 90, integer=True), pel.Number(17, 90, integer=True, missing="exclude")):
+        assert left_open.missing == "exclude" and left_open.excludes and left_open.fill == 54 and not left_open.stands_in
+    assert pel.Number(0, 1).fill == 0.5 and pel.Category(["F", "M"]).fill == 0 and pel.Boolean().excludes
+    declared = pel.Number(17, 90, missing=20)
+    assert not declared.excludes and declared.fill == 20 and declared.stands_in and not declared.fills_nan
+    assert pel.Number(0, 1, missing=float("nan")).fills_nan and not pel.Number(0, 1, missing=float("nan")).excludes
+    mixed = pel.Category(["F", "M"], missing="M", unknown="exclude")
+    assert mixed.excludes and mixed.fill == 1 and mixed.fill_unknown == 0 and mixed.stands_in
+    assert mixed.absent(np.array([0, 1, 2])).tolist() == [False, False, True]
+    word = pel.Category(["include", "exclude"], missing="exclude")
+    assert not word.excludes and word.fill == 1, "a declared value is a value"
+
+
+def test_a_schema_that_says_what_the_version_before_took_is_the_same_schema():
+    """Its text is the one in old ledgers, so that old releases are handed on; one that leaves it open is another."""
+    assert pel.Number(17, 90, integer=True, missing=54).to_dict() == {"number": [17, 90], "missing": 54, "integer": True}
+    assert pel.Number(10, 60, missing=35).to_dict() == {"number": [10.0, 60.0], "missing": 35.0}
+    assert pel.Category(["F", "M"], missing="F").to_dict() == {"category": ["F", "M"], "missing": "F", "unknown": "F"}
+    assert pel.Boolean(missing=False).to_dict() == {"category": [False, True], "missing": False, "unknown": False}
+    for left_open in (pel.Number(10, 60), pel.Category(["F", "M"]), pel.Boolean()):
+        again = pel.Schema.from_dict(pel.Schema({"c": left_open}).to_dict())["c"]
+        assert again == left_open and again.to_dict()["missing"] == "exclude"

@@ -13,7 +13,7 @@ from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
 from pellucid.query import bounds
 from pellucid.query.bound import UNITS
-from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
+from pellucid.query.bounds import Ball, Box, Cells, CountedBox, CrossCells, Gram
 
 WILD = st.one_of(
     st.floats(-3, 3), st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e300, -1e300, float("inf"), float("-inf"), float("nan"), 1e-12])
@@ -55,6 +55,32 @@ def test_box_rounding_never_leaves_the_integer_set(lo, width, place):
     """Truncating on a box without 0 would exceed the range; rounding after centring does not."""
     box = Box(1, lo, lo + width)
     assert abs(total(box, np.array([[lo + place * width]]))[0]) <= UNITS
+
+
+COUNTED = [CountedBox(3, -0.3, 0.7, count=c, left_out=o) for c, o in ((True, False), (True, True), (False, True))]
+
+
+@pytest.mark.parametrize("bound", COUNTED, ids=repr)
+@given(st.lists(WILD, min_size=4, max_size=4), st.lists(WILD, min_size=4, max_size=4))
+def test_counted_box(bound, one, other):
+    """Claim: counted-sum. Shares above one, negative ones and those that are no number included."""
+    check(bound, (np.array(one[:1]), np.array([one[1:]])), (np.array(other[:1]), np.array([other[1:]])))
+
+
+@given(st.floats(-0.3, 0.7))
+def test_a_record_that_counts_is_the_same_integers_in_a_box(value):
+    counted, box = CountedBox(1, -0.3, 0.7, count=True), Box(1, -0.3, 0.7, count=True)
+    for parts in (None, np.array([3])):
+        assert counted.totals((np.array([True]), np.array([[value]])), parts) == box.totals(np.array([[value]]), parts)
+
+
+def test_a_record_left_out_brings_nothing_but_its_count():
+    counted = CountedBox(2, 0, 1, count=True, left_out=True)
+    values = np.array([[1.0, 0.0], [np.nan, 7.0], [0.25, 0.25]])
+    totals = counted.totals((np.array([True, False, True]), values))
+    assert totals == [UNITS - UNITS // 2, -UNITS - UNITS // 2, 2 * UNITS, UNITS]
+    dropped = counted.totals((np.array([True, False]), values[:2]), np.array([0, 0]))
+    assert dropped == [0, 0, 0, 0], "a row that is dropped is nobody's"
 
 
 def test_box_norms_are_attained():
@@ -119,6 +145,19 @@ def test_a_gram_release_equals_the_matrix_product():
     gram = Gram(4, 2.0)
     released = np.array(total(gram, rows), dtype=float) * gram.unit
     np.testing.assert_allclose(released, (rows.T @ rows)[np.triu_indices(4)], atol=500 * 2 * 2.0 * 2.0 / gram.LIMIT)
+
+
+@pytest.mark.parametrize("bound", COUNTED, ids=repr)
+@given(st.integers(1, 7), st.lists(st.lists(WILD, min_size=4, max_size=4), min_size=7, max_size=7))
+def test_a_person_of_whom_some_rows_are_left_out_counts_as_one(bound, k, rows):
+    """Claims: counted-sum, person-average. Values of a person are at most as far from the centre as what counts of the person."""
+    rows, parts = np.array(rows[:k]), np.full(k, k)
+    totals = bound.totals((rows[:, 0], rows[:, 1:]), parts)
+    assert within(totals, bound.added())
+    if bound.count:
+        assert all(abs(v) <= totals[3] for v in totals[:3]) and 0 <= totals[3] <= UNITS
+    if bound.count and bound.left_out:
+        assert totals[3] + totals[4] == k * (UNITS // k)
 
 
 @pytest.mark.parametrize("bound", [Box(2, -1, 1, True), Cells(4, value=0.5), Cells(4), Ball(2, 1.0), Gram(2, 1.0)])

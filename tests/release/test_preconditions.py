@@ -113,7 +113,7 @@ def test_a_plan_can_be_read():
     session = pel.Session({"x": [0.5] * 500, "y": [0.0] * 500}, SCHEMA, budget=pel.Budget(epsilon=1.0))
     told = str(session.plan(pel.AccumulatedEffects(MODEL, "x"), epsilon=0.5))
     assert "ε = 0.5" in told and "places: 20%" in told and "laplace noise" in told and len(told) < 500
-    assert "private choice" in str(session.plan(pel.ShapRanking(MODEL, {"x": 0.5}, how="picks"), epsilon=0.5))
+    assert "private choice" in str(session.plan(pel.ShapRanking(MODEL, {"x": 0.5, "y": 0.5}, how="picks"), epsilon=0.5))
 
 
 class Loose(Sum):

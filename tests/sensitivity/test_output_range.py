@@ -279,7 +279,7 @@ def hostile_records(schema, found, rows=12_000):
     corners = {}
     for name, feature in schema.items():
         if isinstance(feature, pel.Number):
-            corners[name] = rng.choice([feature.lo, feature.hi, feature.missing], 3000)
+            corners[name] = rng.choice([feature.lo, feature.hi, feature.fill], 3000)
         else:
             corners[name] = rng.integers(0, feature.levels, 3000).astype(float)
     near = {}

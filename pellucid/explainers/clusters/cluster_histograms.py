@@ -26,6 +26,7 @@ from ...release.door import Ask
 from ...release.explainer import Explainer, is_read
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage, later
+from ...release.uncounted import Uncounted, absent_words
 from ...sensitivity import Flow
 from ..common.base import keep_whole_number, once_positional, whole_number
 from .counting import Attribute, Layout
@@ -70,7 +71,9 @@ class ClusterHistograms(Explainer):
     Released: which attributes, by one private draw over *all* combinations (`method="joint"`), or per-cluster candidates
     first (`method="two-stage"`, the published structure with smaller constants); then noisy histograms of the chosen attributes
     only. A good combination is interesting (unlike the whole), sufficient (tells the cluster apart) and diverse (different
-    clusters, different attributes).
+    clusters, different attributes). Records whose cell is missing, unreadable or not a declared value count in the choice, as a
+    value of their own, and not in the histograms, unless the schema declares what stands for them; `.uncounted` of a histogram
+    says how many of the cluster there are.
 
     Claim: cluster-combination-span, on cross-cells and cell-sum; candidates by cluster-candidates-span.
     Assumes that the clustering is a function of one row.
@@ -172,6 +175,9 @@ class ClusterHistograms(Explainer):
         used = {*self.names(schema), *(self.groups.features or tuple(schema))}
         return tuple(name for name in schema if name in used)
 
+    def leaves_out(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(name for name in self.names(schema) if schema[name].excludes)
+
     def cells(self, schema: Schema) -> tuple[Attribute, ...]:
         """The public cells of every attribute."""
         own = self.bins if isinstance(self.bins, dict) else {}
@@ -226,6 +232,15 @@ class ClusterHistograms(Explainer):
         whole = ask.total("whole", design.layout.whole(used))
         return self._explanation(design.layout, chosen, used, inside, whole)
 
+    @staticmethod
+    def _uncounted(attribute: Attribute, layout: Layout, raw: np.ndarray, inside: Answer) -> Uncounted | None:
+        """How many of a cluster have no value, from the last cell of its histogram."""
+        name, bins = attribute
+        if not bins.feature.excludes:
+            return None
+        words = absent_words((name,), layout.schema)
+        return Uncounted((name,), words, float(raw[-1]), float(raw.sum()), inside.noise, len(raw) - 1)
+
     def _explanation(
         self, layout: Layout, chosen: list[list[int]], used: list[int], inside: Answer, whole: Answer
     ) -> ClusterExplanation:
@@ -237,20 +252,22 @@ class ClusterHistograms(Explainer):
             noisy = np.array([histograms[c][j] for c, j in users])
             fitted, everybody = reconcile(noisy, noisy_whole, max(weight, 1e-9))
             name, bins = layout.attributes[a]
+            own = slice(bins.cells)  # without the cell of records that have no value
             for (c, j), raw, counts in zip(users, noisy, fitted):
                 parts[f"{c}.{j}"] = ClusterHistogram(
                     cluster=self.groups.clusters[c],
                     feature=name,
                     x=bins.labels,
-                    inside=counts,
-                    rest=everybody - counts,
-                    noisy_inside=raw,
-                    noisy_whole=noisy_whole,
+                    inside=counts[own],
+                    rest=(everybody - counts)[own],
+                    noisy_inside=raw[own],
+                    noisy_whole=noisy_whole[own],
                     inside_law=inside.noise,
                     whole_law=whole.noise,
                     edges=bins.edges,
                     ordered=not isinstance(bins.feature, Category) or bins.feature.ordered,
                     integer=isinstance(bins.feature, Number) and bins.feature.integer,
+                    uncounted=self._uncounted((name, bins), layout, raw, inside),
                 )
         order = [f"{c}.{j}" for c in range(len(chosen)) for j in range(self.per_cluster)]
         return ClusterExplanation(

@@ -1,9 +1,14 @@
-"""What is counted to explain clusters: all attributes by cluster, then the chosen ones, in their clusters and over everybody."""
+"""What is counted to explain clusters: all attributes by cluster, then the chosen ones, in their clusters and over everybody.
+
+Of an attribute that leaves records out, these are counted in a cell of their own, after the others: so all attributes agree on
+how many records a cluster has, as the theorems of the scores ask for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +17,24 @@ from ...public.grids import Bins
 from ...public.rows import Rows
 from ...public.schema import Schema
 from ...query import Joint, Sum
+from ...query.bound import Bound
 from ...query.bounds import Cells, CrossCells
 from ...release.answer import Answer
 
 Attribute = tuple[str, Bins]
 """A column and its public cells."""
+
+
+def all_cells(bins: Bins) -> int:
+    """The cells of an attribute, with the one for records without a value."""
+    return bins.cells + bins.feature.excludes
+
+
+def cell_of(attribute: Attribute, rows: Rows) -> np.ndarray:
+    """The cell of every record."""
+    name, bins = attribute
+    found = bins.index(rows[name])
+    return np.where(rows.absent(name), bins.cells, found) if bins.feature.excludes else found
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,7 @@ class ByCluster:
     bins: tuple[Attribute, ...]
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, list[np.ndarray]]:
-        return self.groups.ready(rows.schema).labels(rows), [bins.index(rows[name]) for name, bins in self.bins]
+        return self.groups.ready(rows.schema).labels(rows), [cell_of(attribute, rows) for attribute in self.bins]
 
 
 @dataclass(frozen=True)
@@ -45,7 +63,7 @@ class InOwnCluster:
         cell = np.full(len(label), -1)
         for name, bins in dict(self.bins).items():
             mine = np.array([*(own == name for own, _ in self.bins), False])[label]
-            found = bins.index(rows[name])
+            found = cell_of((name, bins), rows)
             np.copyto(cell, found + start, where=mine & (found >= 0))
         return cell[:, None], None, None
 
@@ -57,7 +75,7 @@ class Everybody:
     bins: tuple[Attribute, ...]
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, list[np.ndarray]]:
-        return np.zeros(len(rows), dtype=np.intp), [bins.index(rows[name]) for name, bins in self.bins]
+        return np.zeros(len(rows), dtype=np.intp), [cell_of(attribute, rows) for attribute in self.bins]
 
 
 @dataclass(frozen=True)
@@ -71,19 +89,19 @@ class Layout:
     @property
     def bound(self) -> CrossCells:
         """One record is in one cluster and has one value of every attribute."""
-        return CrossCells(len(self.groups.clusters), tuple(bins.cells for _, bins in self.attributes))
+        return CrossCells(len(self.groups.clusters), tuple(all_cells(bins) for _, bins in self.attributes))
 
     def counts(self) -> Sum:
         """Cluster × value counts of every attribute: what is chosen from."""
-        return Sum(ByCluster(self.groups, self.attributes), self.bound, columns=self._columns(self.attributes, clusters=True))
+        return self._sum(ByCluster(self.groups, self.attributes), self.bound, self.attributes, clusters=True)
 
     def inside(self, chosen: Sequence[Sequence[int]]) -> Joint:
         """Histograms of each cluster's own attributes: a sum for their first ones, the clusters side by side, then the next."""
         sums = []
         for slot in self._slots(chosen):
-            starts = np.cumsum([0, *(bins.cells for _, bins in slot)]).tolist()
+            starts = np.cumsum([0, *(all_cells(bins) for _, bins in slot)]).tolist()
             map_ = InOwnCluster(self.groups, slot, tuple(starts[:-1]))
-            sums.append(Sum(map_, Cells(starts[-1]), columns=self._columns(slot, clusters=True)))
+            sums.append(self._sum(map_, Cells(starts[-1]), slot, clusters=True))
         return Joint(sums)
 
     def histograms_inside(self, chosen: Sequence[Sequence[int]], answer: Answer) -> list[tuple[np.ndarray, ...]]:
@@ -94,7 +112,7 @@ class Layout:
     def whole(self, used: Sequence[int]) -> Sum:
         """Histograms of some attributes over everybody."""
         some = tuple(self.attributes[a] for a in used)
-        return Sum(Everybody(some), CrossCells(1, tuple(bins.cells for _, bins in some)), columns=self._columns(some))
+        return self._sum(Everybody(some), CrossCells(1, tuple(all_cells(bins) for _, bins in some)), some)
 
     def histograms_whole(self, used: Sequence[int], answer: Answer) -> dict[int, np.ndarray]:
         """The answer to `whole`, divided: the histogram of each attribute."""
@@ -104,11 +122,14 @@ class Layout:
         """The first attributes of all clusters, then the second ones, and so on."""
         return [tuple(self.attributes[a] for a in slot) for slot in zip(*chosen)]
 
-    def _columns(self, attributes: Iterable[Attribute], clusters: bool = False) -> tuple[str, ...]:
+    def _sum(self, map_: Callable[..., Any], bound: Bound, attributes: Sequence[Attribute], clusters: bool = False) -> Sum:
+        """A sum that reads these attributes, and what the clustering is given."""
         used = {name for name, _ in attributes} | set((self.groups.features or tuple(self.schema)) if clusters else ())
-        return tuple(name for name in self.schema if name in used)
+        left_out = {name for name, bins in attributes if bins.feature.excludes}
+        columns = tuple(name for name in self.schema if name in used)
+        return Sum(map_, bound, columns=columns, conditions=tuple(name for name in columns if name in left_out))
 
 
 def _divided(answer: Answer, attributes: Sequence[Attribute]) -> list[np.ndarray]:
-    """Histograms that lie side by side, one by one."""
-    return np.split(answer.numbers, np.cumsum([bins.cells for _, bins in attributes])[:-1])
+    """Histograms that lie side by side, one by one, each with the cell of records without a value at its end."""
+    return np.split(answer.numbers, np.cumsum([all_cells(bins) for _, bins in attributes])[:-1])

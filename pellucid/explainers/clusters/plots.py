@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...public.figure import BAND, INK
-from ..common.plots import axes, category_axis, finish, panels
+from ..common.plots import axes, category_axis, finish, note_uncounted, panels
 
 
 def cluster(result: Any, ax: Any = None) -> Any:
@@ -26,6 +26,7 @@ def cluster(result: Any, ax: Any = None) -> Any:
     ax.legend(frameon=False, fontsize=8)
     ax.set_title(result.sentence, fontsize=8, loc="left", wrap=True)
     ax.set_xlabel(result.feature)
+    note_uncounted(ax, result)
     ax.set_ylabel("share")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -60,7 +60,7 @@ class ClusterHistogram(Explanation):
 
     def to_frame(self) -> pd.DataFrame:
         """One line per value: `value` counts the people of the cluster who have it, `rest` those elsewhere."""
-        more = {"rest": self.rest, "share inside": self.share_inside, "share elsewhere": self.share_rest}
+        more = {"rest": self.rest, "share inside": self.share_inside, "share elsewhere": self.share_rest, **self._beside()}
         return frame(self.feature, self.inside, *self.interval(), x=self.x, cluster=[self.cluster] * len(self.x), **more)
 
     @property
@@ -70,6 +70,10 @@ class ClusterHistogram(Explanation):
         Which values are named was decided by the same noise, so small clusters can look a little more distinct than they are.
         """
         return sentence(self)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(f"Cluster {self.cluster}: {note}" for note in super().notes)
 
     def plot(self, ax: Any = None) -> Any:
         return plots.cluster(self, ax)
@@ -104,8 +108,10 @@ class ClusterExplanation(Explanation):
 
     @property
     def text(self) -> str:
-        """One line per cluster and attribute."""
-        return "\n".join(f"Cluster {label}: {line}" for label, lines in self.sentences.items() for line in lines)
+        """One line per cluster and attribute, which also says how many of the cluster were not counted."""
+        histograms = [h for i in range(len(self.clusters)) for h in self._of(i)]
+        uncounted = [f" {h.uncounted.sentence}" if h.uncounted else "" for h in histograms]
+        return "\n".join(f"Cluster {h.cluster}: {h.sentence}{more}" for h, more in zip(histograms, uncounted))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) of the counts inside, cluster after cluster."""

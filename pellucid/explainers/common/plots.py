@@ -16,6 +16,7 @@ def axes(ax: Any) -> Any:
 
 def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
     ax.set_xlabel(result.feature if xlabel is None else xlabel)
+    note_uncounted(ax, result)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", alpha=0.25)
@@ -25,6 +26,13 @@ def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
         note = cost if certificate.private else "NOT PRIVATE"
         ax.set_title(f"{note} · {certificate.status} · 95 % error band", fontsize=9, loc="right", color="0.4")
     return ax
+
+
+def note_uncounted(ax: Any, result: Any) -> None:
+    """Below the picture, how many records are not in it."""
+    if result.uncounted is not None:
+        style = {"ha": "center", "va": "top", "fontsize": 8, "color": "0.4", "annotation_clip": False}
+        ax.annotate(result.uncounted.note, (0.5, 0), (0, -4), xycoords=ax.xaxis.label, textcoords="offset points", **style)
 
 
 def category_axis(ax: Any, labels: Any) -> np.ndarray:

@@ -59,7 +59,8 @@ class Ordered(Explanation):
         """The names in order, with their error bars and tiers."""
         lower, upper = self.interval()
         order, tier = self.order, self._tier_of()
-        return frame(self.ranking, self.scores[order], lower[order], upper[order], tier=[tier[name] for name in self.ranking])
+        more = {"tier": [tier[name] for name in self.ranking], **self._beside()}
+        return frame(self.ranking, self.scores[order], lower[order], upper[order], **more)
 
     def plot(self, ax: Any = None) -> Any:
         return plots.ranked(self, ax)

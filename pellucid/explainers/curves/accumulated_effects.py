@@ -14,7 +14,7 @@ from ...mechanisms import NoiseLaw
 from ...public.grids import edge_candidates
 from ...public.model import Model
 from ...public.rows import Rows
-from ...public.schema import Category, Feature, Number, Schema
+from ...public.schema import Category, Feature, Schema
 from ...query import Choice, Joint, Sum
 from ...query.bounds import Ball, Cells
 from ...query.scores import QuantileScore
@@ -50,8 +50,7 @@ class Along:
     @property
     def places(self) -> Sum:
         """How many records are nearest to each grid value, and how many have none."""
-        missing = isinstance(self.feature, Number) and bool(np.isnan(self.feature.missing))  # type: ignore[arg-type]
-        return Sum(OnGrid(self.name, self.grid), Cells(len(self.grid) + missing), columns=(self.name,))
+        return Sum(OnGrid(self.name, self.grid), Cells(len(self.grid) + self.feature.fills_nan), columns=(self.name,))
 
     @property
     def likely_intervals(self) -> int:

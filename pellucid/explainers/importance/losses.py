@@ -48,7 +48,7 @@ class Loss:
         return {"absolute": width, "log": -math.log(SURE), "0-1": 1.0}[self.name]
 
     def __call__(self, truth: np.ndarray, answer: np.ndarray) -> np.ndarray:
-        """One loss per record. A record without a truth takes the middle, so that it speaks for no feature."""
+        """One loss per record; NaN for a record without a truth, which counts for nothing."""
         if self.name == "squared":
             found = (truth - answer) ** 2
         elif self.name == "absolute":
@@ -59,4 +59,4 @@ class Loss:
         else:
             middle = (self.lo + self.hi) / 2
             found = ((truth > middle) != (answer > middle)).astype(float)
-        return np.where(np.isnan(truth), self.top / 2, np.clip(found, 0.0, self.top))
+        return np.where(np.isnan(truth), np.nan, np.clip(found, 0.0, self.top))

@@ -13,7 +13,7 @@ from ...query.bounds import Box
 from ...release.answer import Answer
 from ...release.plan import Public
 from .results import Importance
-from .shuffling import Measured, Shuffling, Strangers
+from .shuffling import Measured, Shuffling, Strangers, mean_of_two
 
 FALL = 0.25
 """An increase of the loss is clipped at the cap, a decrease at this part of it: shuffling rarely helps anybody much."""
@@ -29,10 +29,20 @@ class Increases:
 
     def __call__(self, rows: Rows, others: Rows) -> np.ndarray:
         found = self._of(rows, others)
-        return (found + self._of(others, rows)) / 2 if self.both else found
+        return mean_of_two(found, self._of(others, rows)) if self.both else found
 
     def _of(self, rows: Rows, donors: Rows) -> np.ndarray:
         return self.measured.shuffled(rows, donors, self.groups) - self.measured.base(rows)[:, None]
+
+
+@dataclass(frozen=True)
+class CountedIncreases(Increases):
+    """The same beside how much of the record, or of the couple, counts: of a couple one may have no target."""
+
+    def __call__(self, rows: Rows, others: Rows) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[override]
+        who = (rows, others) if self.both else (rows,)
+        known = [~np.isnan(self.measured.truth(some)) for some in who]
+        return np.mean(known, axis=0), super().__call__(rows, others)
 
 
 @dataclass(frozen=True)
@@ -57,14 +67,16 @@ class MeanIncreases(Shuffling):
         return Strangers(self.measured, increase=True, both=self._couples)
 
     def query(self, cap: float) -> Joint:
-        box = Box(len(self.groups), -FALL * cap, cap, count=self.count)
-        grown = Increases(self.measured, self.groups, both=self._couples)
-        return Joint([Sum(grown, box, over=self.over, columns=self.columns)])
+        size, low, kind = len(self.groups), -FALL * cap, CountedIncreases if self.target else Increases
+        box = self.public.counted_box(size, low, cap) if self.target else Box(size, low, cap, count=self.count)
+        grown = kind(self.measured, self.groups, both=self._couples)
+        return Joint([Sum(grown, box, over=self.over, columns=self.columns, conditions=self.target)])
 
     def importance(self, answer: Answer, cap: float) -> Importance:
         # A couple contributes once, so the mean is over half as many.
         rows = answer.rows // 2 if self._couples and answer.rows else answer.rows
-        mean = replace(answer.part(0), rows=rows).mean()
+        part = replace(answer.part(0), rows=rows)
+        mean, uncounted = part.mean(), self.uncounted(part)
         return Importance(
             features=self.features,
             values=mean.values,
@@ -77,6 +89,7 @@ class MeanIncreases(Shuffling):
             weight=1,
             count=mean.count,
             noisy_count=mean.noisy_count,
+            uncounted=uncounted.times(2) if uncounted and self._couples else uncounted,
         )
 
     def error(self, noise: NoiseLaw, cap: float, rows: int) -> tuple[float, float]:

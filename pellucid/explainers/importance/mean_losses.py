@@ -31,6 +31,17 @@ class BaseLoss:
 
 
 @dataclass(frozen=True)
+class CountedLoss:
+    """Per record: whether it has a target, and the loss of the model as it is."""
+
+    measured: Measured
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        losses = self.measured.base(rows)
+        return ~np.isnan(losses), losses[:, None]
+
+
+@dataclass(frozen=True)
 class ShuffledLosses:
     """Per record and donor: the losses when each group of features comes from the donor."""
 
@@ -58,11 +69,16 @@ class MeanLosses(Shuffling):
         return Strangers(self.measured)
 
     def query(self, cap: float) -> Joint:
+        # The losses of a record without a target are NaN: nothing in a box that is centred.
         permuted, base = Box(len(self.groups), 0.0, cap), Box(1, 0.0, cap, count=self.count, weight=BASE_WEIGHT)
+        own: BaseLoss | CountedLoss = BaseLoss(self.measured)
+        if self.target:
+            own, base = CountedLoss(self.measured), self.public.counted_box(1, 0.0, cap, weight=BASE_WEIGHT)
+        shuffled, columns = ShuffledLosses(self.measured, self.groups), self.columns
         return Joint(
             [
-                Sum(ShuffledLosses(self.measured, self.groups), permuted, over=self.over, columns=self.columns),
-                Sum(BaseLoss(self.measured), base, columns=self.columns),
+                Sum(shuffled, permuted, over=self.over, columns=columns, conditions=self.target),
+                Sum(own, base, columns=columns, conditions=self.target),
             ]
         )
 
@@ -81,6 +97,7 @@ class MeanLosses(Shuffling):
             weight=BASE_WEIGHT,
             count=base.count,
             noisy_count=base.noisy_count,
+            uncounted=self.uncounted(answer.part(1)),
         )
 
     def error(self, noise: NoiseLaw, cap: float, rows: int) -> tuple[float, float]:

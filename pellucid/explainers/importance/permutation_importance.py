@@ -54,9 +54,11 @@ class PermutationImportance(OfModel):
     of the loss, feature by feature, which is far more certain. Who gives a feature to whom is secret and does not depend on
     the data. Answers and truths are clipped to the model's declared output. Losses are capped, because a few large ones decide
     how much noise is needed; a cap that is not given is chosen privately for a twentieth of the spend. `.tiers()` cuts the
-    ranking where noise cannot have swapped anything.
+    ranking where noise cannot have swapped anything. A record whose target is missing, unreadable or not a declared value has no
+    loss, unless the schema declares what stands for it; `.uncounted` says how many there are.
 
-    Claim: pairs and couples, on box-sum, joint-sum and quantile-span. Assumes that the model is a function of one row.
+    Claim: pairs and couples, on box-sum, counted-sum, joint-sum and quantile-span. Assumes that the model is a function of one
+    row.
     Paper: "Tailoring differential privacy to any explainer" (private permutation importance); here with base and
     permuted losses in one draw, couples that exchange their values, and a private cap.
 
@@ -140,12 +142,16 @@ class PermutationImportance(OfModel):
                 raise PlanError(f"the model does not use {name!r}, so it has no importance{did_you_mean(name, used)}.")
         return tuple(name for name in schema if name in used or name == self.target)
 
+    def leaves_out(self, schema: Schema) -> tuple[str, ...]:
+        target = schema[self.target]
+        return (self.target,) if target.excludes or target.fills_nan else ()
+
     def truth(self, schema: Schema) -> Truth:
-        feature = schema[self.target]
+        feature, left_out = schema[self.target], bool(self.leaves_out(schema))
         if not isinstance(feature, Category):
             if self.positive is not None:
                 raise PlanError(f"positive= is for a target with categories; {self.target!r} holds numbers.")
-            return Truth(self.target, None, *self.model.output)
+            return Truth(self.target, None, *self.model.output, left_out)
         own = self.model.positive if self.model.positive in feature.values else None
         chosen = own if self.positive is None else self.positive
         if chosen is None and len(feature.values) == 2:
@@ -156,7 +162,7 @@ class PermutationImportance(OfModel):
             )
         if own is not None and chosen != own:
             raise PlanError(f"positive={chosen!r}, but the model answers for {own!r}; leave positive= out.")
-        return Truth(self.target, feature.position(chosen), *self.model.output)
+        return Truth(self.target, feature.position(chosen), *self.model.output, left_out)
 
     def turns(self, public: Public) -> int:
         """Repeats: more than one only where chance in the shuffle would outweigh the noise."""
@@ -171,7 +177,7 @@ class PermutationImportance(OfModel):
         kind: type[Shuffling] = MeanIncreases if self.ranking else MeanLosses
         columns, groups = self.columns(public.schema), self.groups(public.schema)
         measured = Measured(self.model, self.truth(public.schema), self._loss)
-        shuffling = kind(measured, groups, kind.pairing(public, self.turns(public)), columns, public.count_needed)
+        shuffling = kind(measured, groups, kind.pairing(public, self.turns(public)), columns, public)
         losses = public.stage("losses", shuffling.query(self._declared_cap), 1 - CAP_SHARE if self._private_cap else WHOLE)
         stretch = kind.stretch(public.rows_or_default * public.epsilon_like / (len(groups) + 1.5))
         details = Details(shuffling, self._declared_cap, stretch, losses.noise)
@@ -207,7 +213,7 @@ class PermutationImportance(OfModel):
                 f"losses will be capped at a privately chosen value; the further it is below {details.cap:g}, "
                 "the smaller the errors"
             )
-        if plan.public.count_needed:
+        if details.shuffling.count:
             notes.append("the count of records is noisy too: errors depend a little on the size of an importance")
         labels = details.shuffling.features
         return Expected(labels, np.full(len(labels), width), gap, tuple(notes))

@@ -16,6 +16,7 @@ from ...query.bounds import Cells
 from ...query.scores import QuantileScore
 from ...release.answer import Answer
 from ...release.plan import Public
+from ...release.uncounted import Uncounted, absent_words
 from .losses import Loss
 from .results import Importance
 
@@ -25,18 +26,19 @@ CAPS = 2.0 ** (-np.arange(160, -1, -1) / 4)
 
 @dataclass(frozen=True)
 class Truth:
-    """What a record's target says, in the range of the model's output."""
+    """What a record's target says, in the range of the model's output; NaN of a record that is left out."""
 
     target: str
     category: int | None
     lo: float
     hi: float
+    leaves_out: bool = False
+    """Whether a record whose target says nothing is left out."""
 
     def __call__(self, rows: Rows) -> np.ndarray:
         cells = rows[self.target]
-        if self.category is not None:
-            return np.where(cells == self.category, self.hi, self.lo)
-        return np.clip(cells, self.lo, self.hi)
+        said = np.clip(cells, self.lo, self.hi) if self.category is None else np.where(cells == self.category, self.hi, self.lo)
+        return np.where(rows.absent(self.target), np.nan, said) if self.leaves_out else said
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Measured:
         return np.stack([self.loss(truth, answer) for answer in answers], axis=1)
 
 
+def mean_of_two(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Element by element; where one of the two is NaN, the other."""
+    return np.where(np.isnan(one), other, np.where(np.isnan(other), one, (one + other) / 2))
+
+
 @dataclass(frozen=True)
 class Strangers:
     """Per record and donor: which candidate cap is just reached when *all* features come from the donor.
@@ -74,9 +81,10 @@ class Strangers:
         one, other = rows.predict(self.measured.model), others.predict(self.measured.model)
         found = self._of(rows, one, other)
         if self.both:
-            found = (found + self._of(others, other, one)) / 2
+            found = mean_of_two(found, self._of(others, other, one))
         cell = np.searchsorted(CAPS * self.measured.loss.top, found, side="left")
-        return np.minimum(cell, len(CAPS) - 1)[:, None], None, None
+        # Whoever is left out reaches no cap.
+        return np.where(np.isnan(found), -1, np.minimum(cell, len(CAPS) - 1))[:, None], None, None
 
     def _of(self, rows: Rows, own: np.ndarray, given: np.ndarray) -> np.ndarray:
         truth, loss = self.measured.truth(rows), self.measured.loss
@@ -94,8 +102,23 @@ class Shuffling(ABC):
     """Who gives to whom, and how many times over."""
     columns: tuple[str, ...]
     """What is read."""
-    count: bool
-    """Whether the number of records is secret, so that it is released beside the losses."""
+    public: Public
+    """What planning saw."""
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        """The target, where a record without one is left out; else nothing."""
+        truth = self.measured.truth
+        return (truth.target,) if truth.leaves_out else ()
+
+    @property
+    def count(self) -> bool:
+        """Whether the number of records that count is secret, so that it is released beside the losses."""
+        return self.public.count_needed or bool(self.target)
+
+    def uncounted(self, answer: Answer) -> Uncounted | None:
+        """How many records had no target."""
+        return answer.uncounted(self.target, absent_words(self.target, self.public.schema)) if self.target else None
 
     @staticmethod
     @abstractmethod
@@ -119,8 +142,9 @@ class Shuffling(ABC):
     @property
     def cap_choice(self) -> Choice:
         """The private choice of a cap."""
-        over = Sum(self.strangers, Cells(len(CAPS)), over=type(self.over)(), columns=self.columns)
-        return Choice(over, QuantileScore(Fraction(9, 10)))
+        cells, over = Cells(len(CAPS)), type(self.over)()
+        reached = Sum(self.strangers, cells, over=over, columns=self.columns, conditions=self.target)
+        return Choice(reached, QuantileScore(Fraction(9, 10)))
 
     @abstractmethod
     def query(self, cap: float) -> Joint:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...public.grids import every_value, nearest, spread_points
 from ...public.rows import Rows
-from ...public.schema import Category, Feature, Number, Schema
+from ...public.schema import Category, Feature, Schema
 from ...query import Sum
 from ...query.bounds import CrossCells
 from ...release.answer import Answer
@@ -29,7 +29,7 @@ def public_points(feature: Feature) -> np.ndarray:
 
 
 def has_missing(feature: Feature) -> bool:
-    return isinstance(feature, Number) and math.isnan(float(feature.missing or 0.0))
+    return feature.fills_nan
 
 
 def rounded_size(feature: Feature, points: int) -> int:

@@ -24,7 +24,7 @@ from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage
 from ...release.stream import Channel
 from ...sensitivity import Flow
-from ..common.base import KEPT, OfModel, example_record, keep_whole_number, whole_number
+from ..common.base import KEPT, OfModel, empty_record, example_record, keep_whole_number, whole_number
 from .encoder import Encoder, LocalRows, best_label_weight, moments_of, normaliser, read_moments
 from .methods import GRAIN, METHODS, NoisyMoments, Solution, one_shot, step_price
 from .questions import Questions
@@ -315,8 +315,8 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
 
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
-        own = example_record(model, schema)
-        return [cls(model, own), cls(model, {}, weight="gaussian", bandwidth=2.0, centred=True, radius=2.0, label="somebody")]
+        own, other = example_record(model, schema), empty_record(model, schema)
+        return [cls(model, own), cls(model, other, weight="gaussian", bandwidth=2.0, centred=True, radius=2.0, label="somebody")]
 
 
 def _pair(shape: Any) -> tuple[int, int]:

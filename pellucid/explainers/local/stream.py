@@ -57,7 +57,8 @@ class LocalStream(Stream):
         self._catch_up()
 
     def explain(self, record: Any, label: str = "", *, pay: bool = True) -> LocalExplanation:
-        """Explain the model around one record, a dict of values by column name; columns left out count as missing.
+        """Explain the model around one record, a dict of values by column name; a column may be left out where the schema
+        declares what stands for a missing value.
 
         `label` is a name by which you will know the answer again. In this order: an answer near enough is handed on, free; else
         the question is asked and paid for; else, when the slice is used up, what was said before is fitted around the record,

@@ -206,7 +206,7 @@ def _trial(feature: Feature) -> np.ndarray:
         return np.arange(feature.levels, dtype=float)
     # Whole numbers may be encoded level by level; other numbers are only moved and scaled, so that their ends suffice.
     whole = every_value(feature, MAX_LEVELS)
-    return np.append(np.array([feature.lo, feature.hi]) if whole is None else whole, float(feature.missing))  # type: ignore[arg-type]
+    return np.append(np.array([feature.lo, feature.hi]) if whole is None else whole, feature.fill)
 
 
 def _additive(

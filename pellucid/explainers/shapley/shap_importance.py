@@ -19,7 +19,7 @@ from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage
 from ...sensitivity import Flow
-from ..common.base import example_record
+from ..common.base import empty_record, example_record
 from .base import CAPS, REFERENCES, AboutPeople
 from .bound import ShapleyVectors
 from .estimator import Chosen
@@ -207,7 +207,7 @@ class ShapImportance(AboutPeople):
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         own = example_record(model, schema)
-        public = [own, dict.fromkeys(own)]
+        public = [own, empty_record(model, schema)]
         return [
             cls(model, public_background=public, permutations=2),
             cls(model, public_background=public, permutations=2, cap="range"),

@@ -22,7 +22,7 @@ from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import WHOLE, Expected, Plan, Public
 from ...sensitivity import Flow
-from ..common.base import example_record
+from ..common.base import empty_record, example_record
 from .base import REFERENCES, AboutRecord
 from .estimator import Chosen
 from .queries import values_law, values_sum
@@ -141,9 +141,9 @@ class ShapValues(AboutRecord):
 
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
-        own = example_record(model, schema)
+        own, empty = example_record(model, schema), empty_record(model, schema)
         return [
             cls(model, own, permutations=2),
-            cls(model, {}, permutations=2, efficient=True, label="somebody"),
-            cls(model, public_background=[own, dict.fromkeys(own)], permutations=2),
+            cls(model, empty, permutations=2, efficient=True, label="somebody"),
+            cls(model, public_background=[own, empty], permutations=2),
         ]

@@ -18,8 +18,9 @@ from ...release.door import Ask
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public
+from ...release.uncounted import absent_words
 from ...sensitivity import Flow, numeric_features
-from .formulas import OfFormula, formula_columns
+from .formulas import OfFormula, formula_columns, somewhere_absent
 from .results import Counts
 
 if TYPE_CHECKING:
@@ -28,14 +29,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SquaredShares:
-    """Per record: one vote, divided over the attributes by their squared shares of the gradient."""
+    """Per record: one vote, divided over the attributes by their squared shares of the gradient.
+
+    A record without a value in one of `left_out` votes for nothing but the cell after the last.
+    """
 
     partial: Partial
+    left_out: tuple[str, ...] = ()
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
         columns = formula_columns(self.partial.formula, rows)
         shares = np.nan_to_num(self.partial.share(np.column_stack(columns))) ** 2
-        return np.broadcast_to(np.arange(shares.shape[1]), shares.shape), shares, None
+        cells = np.broadcast_to(np.arange(shares.shape[1]), shares.shape)
+        if self.left_out:
+            absent = somewhere_absent(self.left_out, rows)
+            cells = np.column_stack([cells, np.full(len(rows), shares.shape[1])])
+            shares = np.column_stack([np.where(absent[:, None], 0.0, shares), absent])
+        return cells, shares, None
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,8 @@ class AttributeShares(OfFormula):
     """How much of a query's sensitivity each attribute drives, averaged over the people: a histogram over attributes.
 
     Every person has one vote, divided over the attributes by the squared partial sensitivity (∂f/∂x_j)²/‖∇f‖² at their own
-    record; a person at whom the formula is flat has none. Released: the total votes per attribute, by one draw of noise.
+    record; a person at whom the formula is flat has none. Released: the total votes per attribute, by one draw of noise. A record
+    without a value in one of the columns has no vote, unless the schema declares what stands for it; `.uncounted` says how many.
 
     Claim: cell-sum.
     Paper: "Partial sensitivity analysis in differential privacy"; there computed on records without privacy.
@@ -65,13 +76,18 @@ class AttributeShares(OfFormula):
             raise PlanError("shares divide a vote over attributes; the formula needs at least two of them.")
 
     def plan(self, public: Public) -> Plan:
-        columns, names = self.columns(public.schema), self.formula.variables
-        votes = Sum(SquaredShares(self.over(public.schema)), Cells(len(names)), columns=columns)
+        columns, left_out = self.columns(public.schema), self.leaves_out(public.schema)
+        shares = SquaredShares(self.over(public.schema), left_out)
+        votes = Sum(shares, Cells(len(self.formula.variables) + bool(left_out)), columns=columns, conditions=left_out)
         return Plan(public, (public.stage("votes", votes),))
 
     def run(self, ask: Ask) -> Explanation:
-        answer = ask.total("votes")
-        return Counts(feature="attribute", x=self.formula.variables, counts=answer.numbers, law=answer.noise, categorical=True)
+        answer, names, left_out = ask.total("votes"), self.formula.variables, self.leaves_out(ask.public.schema)
+        counts, uncounted = answer.numbers[: len(names)], None
+        if left_out:
+            # Flat records have no vote: the votes do not add up to the number of records.
+            uncounted = answer.outside(left_out, absent_words(left_out, ask.public.schema), whole=False)
+        return Counts(feature="attribute", x=names, counts=counts, law=answer.noise, categorical=True, uncounted=uncounted)
 
     def flow(self, plan: Plan | None = None) -> Flow:
         return (

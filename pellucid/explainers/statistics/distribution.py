@@ -21,6 +21,7 @@ from ...release.door import Ask
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public
+from ...release.uncounted import absent_words
 from ...sensitivity import Flow
 from ..common.base import feature_list, keep_whole_number
 from ..common.results import Several
@@ -29,13 +30,23 @@ from .results import Counts
 
 @dataclass(frozen=True)
 class InCell:
-    """Per record: the cell its value falls in."""
+    """Per record: the cell its value falls in; of one that is left out, the cell after the last."""
 
     name: str
     bins: Bins
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, None, None]:
-        return self.bins.index(rows[self.name])[:, None], None, None
+        cell = self.bins.index(rows[self.name])
+        if self.bins.feature.excludes:
+            cell = np.where(rows.absent(self.name), self.bins.cells, cell)
+        return cell[:, None], None, None
+
+    @property
+    def query(self) -> Sum:
+        """The counts of all cells, and of the records left out."""
+        excludes = self.bins.feature.excludes
+        conditions = (self.name,) if excludes else ()
+        return Sum(self, Cells(self.bins.cells + excludes), columns=(self.name,), conditions=conditions)
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,8 @@ class Distribution(Explainer):
     """How many people have each value: a histogram of a column over declared categories, integers or bins.
 
     Released: one noisy count per cell. Cells are public: declared categories, all integers when there are at most 64,
-    otherwise equal intervals. A value missing as NaN has its own cell. A list of columns is one joint release with
+    otherwise equal intervals. A record whose cell is missing, unreadable or not a declared value is in none of them, unless the
+    schema declares what stands for it; `.uncounted` says how many there are. A list of columns is one joint release with
     `.curves[name]`.
 
     Claim: cell-sum.
@@ -88,9 +100,12 @@ class Distribution(Explainer):
     def has_shape_of(self, stored: Explanation) -> bool:
         return isinstance(stored, Several) != isinstance(self.feature, str)
 
+    def leaves_out(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(name for name in self.columns(schema) if schema[name].excludes)
+
     def plan(self, public: Public) -> Plan:
         bins = {name: self.cells(name, public.schema) for name in self.features}
-        query = Joint([Sum(InCell(name, cells), Cells(cells.cells), columns=(name,)) for name, cells in bins.items()])
+        query = Joint([InCell(name, cells).query for name, cells in bins.items()])
         return Plan(public, (public.stage("counts", query),), details=bins)
 
     def cells(self, name: str, schema: Schema) -> Bins:
@@ -101,13 +116,16 @@ class Distribution(Explainer):
         answer = ask.total("counts")
         results: dict[str, Explanation] = {}
         for i, (name, bins) in enumerate(ask.plan.details.items()):
+            part = answer.part(i)
+            words = absent_words((name,), ask.public.schema)
             results[name] = Counts(
                 feature=name,
                 x=bins.labels,
-                counts=answer.part(i).numbers,
+                counts=part.numbers[: bins.cells],
                 law=answer.noise,
                 edges=bins.edges,
                 categorical=isinstance(bins.feature, Category),
+                uncounted=part.outside((name,), words) if bins.feature.excludes else None,
             )
         return results[self.features[0]] if isinstance(self.feature, str) else Several(curves=results)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,10 @@ class OfFormula(Explainer):
                 raise PlanError(f"the formula uses {name!r}, whose categories are text; a formula needs numbers.")
         return tuple(name for name in schema if name in self.formula.variables)
 
+    def leaves_out(self, schema: Schema) -> tuple[str, ...]:
+        """A formula has no value where one of its columns has none."""
+        return tuple(name for name in self.columns(schema) if schema[name].excludes or schema[name].fills_nan)
+
     def over(self, schema: Schema) -> Partial:
         """The formula over the declared range of every attribute."""
         return partial(self.formula, {name: schema[name] for name in self.formula.variables})
@@ -51,6 +56,11 @@ def formula_columns(formula: Formula, rows: Rows) -> list[np.ndarray]:
             np.asarray(feature.values, dtype=float)[column.astype(np.intp)] if isinstance(feature, Category) else column
         )
     return columns
+
+
+def somewhere_absent(names: Sequence[str], rows: Rows) -> np.ndarray:
+    """Which records have no value in one of these columns."""
+    return np.logical_or.reduce([rows.absent(name) for name in names])
 
 
 def certified_ranges(asked: Partial) -> tuple[tuple[float, float], ...]:

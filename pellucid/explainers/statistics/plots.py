@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...public.figure import BAND, INK
-from ..common.plots import axes, category_axis, finish
+from ...public.figure import BAND, DOWN, INK, pyplot
+from ..common.plots import axes, category_axis, finish, name_axis
 
 
 def counts(result: Any, ax: Any = None) -> Any:
@@ -27,3 +27,33 @@ def counts(result: Any, ax: Any = None) -> Any:
         ax.bar(places, result.counts, 0.85, color=BAND)
         ax.errorbar(places, result.counts, yerr=(upper - lower) / 2, fmt="none", ecolor=INK, capsize=2)
     return finish(ax, result, "count")
+
+
+SHADES = {"missing": INK, "unreadable": DOWN, "not declared": DOWN, "out of range": BAND}
+"""The colour of each condition."""
+
+
+def completeness(result: Any, ax: Any = None) -> Any:
+    """A group of bars per column, one for each condition, with error bars; the least complete column on top."""
+    names = list(dict.fromkeys(result.features))
+    worst = {name: max(s for s, own in zip(result.shares, result.features) if own == name) for name in names}
+    names.sort(key=lambda name: -worst[name])
+    if ax is None:
+        ax = pyplot().subplots(figsize=(6, max(2.4, 0.8 + 0.55 * len(names))), layout="constrained")[1]
+    lower, upper = (100 * end for end in result.interval(0.95))
+    shares = np.clip(100 * result.shares, 0, 100)
+    rows = dict(zip(names, name_axis(ax, names)))
+    kinds = list(dict.fromkeys(SHADES[what] for what in result.conditions))
+    for shade in kinds:
+        own = [i for i, what in enumerate(result.conditions) if SHADES[what] == shade]
+        shift = 0.26 * ((len(kinds) - 1) / 2 - kinds.index(shade))
+        places = [rows[result.features[i]] + shift for i in own]
+        label = " or ".join(dict.fromkeys(result.conditions[i] for i in own))
+        ax.barh(places, shares[own], 0.24, color=shade, label=label)
+        bars = [np.maximum(shares[own] - lower[own], 0), np.maximum(upper[own] - shares[own], 0)]
+        ax.errorbar(shares[own], places, xerr=bars, fmt="none", ecolor="0.35", capsize=2)
+    ax.set_xlim(left=0)
+    ax.legend(frameon=False, fontsize=8)
+    finish(ax, result, "", xlabel="% of cells")
+    ax.grid(axis="y", visible=False)
+    return ax

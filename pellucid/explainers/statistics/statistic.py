@@ -18,8 +18,9 @@ from ...release.door import Ask
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public
+from ...release.uncounted import absent_words
 from ...sensitivity import Flow, numeric_features
-from .formulas import OfFormula, certified_ranges, formula_columns
+from .formulas import OfFormula, certified_ranges, formula_columns, somewhere_absent
 from .results import Estimates
 
 if TYPE_CHECKING:
@@ -44,14 +45,26 @@ class Scaled:
 
 
 @dataclass(frozen=True)
+class ScaledWhereKnown:
+    """Per record: whether it counts, and what `Scaled` says. One that has no value in a column counts for nothing."""
+
+    scaled: Scaled
+    names: tuple[str, ...]
+
+    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        return ~somewhere_absent(self.names, rows), self.scaled(rows)
+
+
+@dataclass(frozen=True)
 class Statistic(OfFormula):
     """The mean (or sum) of a formula of the columns over all people: `.values`, one per output.
 
     Released: one number per output, all by one draw of noise. The range of each output is certified over the declared
     domain before anything is paid, and enforced by clipping. A sum under add-remove has the sensitivity sup |f|; a mean, and a
-    sum under replace, that of sup f − inf f.
+    sum under replace, that of sup f − inf f. A record without a value in one of the columns is not counted, unless the schema
+    declares what stands for it; `.uncounted` says how many were not.
 
-    Claim: box-sum; the range by certified-supremum.
+    Claim: counted-sum and box-sum; the range by certified-supremum.
     Paper: "Partial sensitivity analysis in differential privacy", queries over private databases.
 
     >>> import pellucid as pel
@@ -95,21 +108,29 @@ class Statistic(OfFormula):
         return Scaled(asked.formula, tuple(centre), tuple(radius))
 
     def plan(self, public: Public) -> Plan:
-        columns, scaled = self.columns(public.schema), self.scaled(public)
-        box = Box(len(scaled.centre), -1.0, 1.0, count=public.count_needed and self.aggregate == "mean")
-        return Plan(public, (public.stage("statistic", Sum(scaled, box, columns=columns)),), details=scaled)
+        columns, scaled, left_out = self.columns(public.schema), self.scaled(public), self.leaves_out(public.schema)
+        if left_out:
+            known = ScaledWhereKnown(scaled, left_out)
+            counted = public.counted_box(len(scaled.centre), -1.0, 1.0, sums=self.aggregate == "sum")
+            query = Sum(known, counted, columns=columns, conditions=left_out)
+        else:
+            box = Box(len(scaled.centre), -1.0, 1.0, count=public.count_needed and self.aggregate == "mean")
+            query = Sum(scaled, box, columns=columns)
+        return Plan(public, (public.stage("statistic", query),), details=scaled)
 
     def run(self, ask: Ask) -> Explanation:
         scaled: Scaled = ask.plan.details
-        answer = ask.total("statistic")
+        answer, left_out = ask.total("statistic"), self.leaves_out(ask.public.schema)
         centre, radius = np.array(scaled.centre), np.array(scaled.radius)
         if self.aggregate == "mean":
             mean = answer.mean()
             standard, count, noisy = mean.values, mean.count, mean.noisy_count
             values = centre + radius * standard
         else:
-            standard, count, noisy = answer.numbers, 1.0, False
-            values = radius * standard + centre * (ask.public.rows or 0)
+            # Under add-remove ranges are symmetric around zero, and no centre is to be added.
+            noisy = bool(left_out) and ask.public.rows is not None
+            standard, count = answer.numbers[: len(centre)], answer.mean().count if noisy else 1.0
+            values = radius * standard + centre * (count if noisy else ask.public.rows or 0)
         return Estimates(
             features=tuple(str(e) for e in scaled.formula.outputs),
             values=values,
@@ -119,6 +140,7 @@ class Statistic(OfFormula):
             law=answer.noise,
             count=count,
             noisy_count=noisy,
+            uncounted=answer.uncounted(left_out, absent_words(left_out, ask.public.schema)) if left_out else None,
         )
 
     def flow(self, plan: Plan | None = None) -> Flow:

@@ -186,7 +186,8 @@ def test_the_table_has_a_line_for_every_value():
     made = release(pel.ClusterHistograms(groups(), attributes=["lab", "town"], bins=2))
     table, own = made.to_frame(), made.histograms[1]["town"]
     assert list(table.columns)[:6] == ["feature", "x", "value", "lower", "upper", "cluster"]
-    assert list(table.columns)[6:] == ["rest", "share inside", "share elsewhere"]
+    assert list(table.columns)[6:9] == ["rest", "share inside", "share elsewhere"]
+    assert list(table.columns)[9:] == ["uncounted", "uncounted lower", "uncounted upper"]
     lines = table[(table["cluster"] == 1) & (table["feature"] == "town")]
     assert list(lines["x"]) == list(own.x)
     np.testing.assert_array_equal(lines[["value", "lower", "upper", "rest"]].T, [own.inside, *own.interval(), own.rest])
@@ -348,3 +349,31 @@ def test_sentences_state_an_honest_error(monkeypatch):
         share, error = re.match(r"(\d+) % \(±([\d.e+]+)\)", made.sentences[0][0]).groups()
         covered += float(share) + float(error) + 0.5 >= 100
     assert covered >= 50
+
+
+@pytest.mark.parametrize("neighbors", ["replace", "add-remove"])
+def test_records_without_a_value_are_counted_apart(silent, neighbors):
+    """Without noise: histograms are of the values there are, and each says how many of its cluster have none."""
+    rng, data = np.random.default_rng(5), people().astype(object)
+    lost = {name: rng.random(len(data)) < part for name, part in (("income", 0.3), ("grade", 0.2), ("noise", 0.1))}
+    for name, where in lost.items():
+        data.loc[where, name] = "?"
+    made = release(pel.ClusterHistograms(groups(), per_cluster=3, attributes=list(lost)), data, neighbors=neighbors)
+    label = rule(data.astype({"age": int}))
+    for c, histograms in made.histograms.items():
+        assert set(histograms) == set(lost)
+        for name, histogram in histograms.items():
+            own, gone = label == c, lost[name]
+            assert histogram.inside.sum() == pytest.approx((own & ~gone).sum()) and len(histogram.inside) == len(histogram.x)
+            assert histogram.rest.sum() == pytest.approx((~own & ~gone).sum())
+            assert histogram.uncounted.count == pytest.approx((own & gone).sum())
+            assert histogram.uncounted.of == pytest.approx(own.sum())
+    assert len(made.notes) == 9 and made.notes[0].startswith("Cluster 0: About ")
+    assert all(line.endswith("and is not counted.") for line in made.text.splitlines())
+
+
+def test_one_attribute_with_gaps_takes_nobody_out_of_the_others(silent):
+    data = people().assign(noise="?")
+    made = release(pel.ClusterHistograms(groups(), attributes=["town", "noise"], per_cluster=2), data)
+    assert sum(h["town"].inside.sum() for h in made.histograms.values()) == pytest.approx(len(data))
+    assert all(h["noise"].inside.sum() == pytest.approx(0) for h in made.histograms.values())

@@ -290,7 +290,7 @@ def test_log_loss_needs_probabilities():
 def test_a_target_without_a_value_speaks_for_no_feature():
     for name in ("squared", "absolute", "log", "0-1"):
         loss = Loss(name, 0.0, 1.0)
-        assert loss(np.array([np.nan, 1.0]), np.array([0.3, 0.3]))[0] == loss.top / 2
+        assert np.isnan(loss(np.array([np.nan, 1.0]), np.array([0.3, 0.3]))).tolist() == [True, False]
         assert 0 <= loss(np.array([1.0]), np.array([0.0]))[0] <= loss.top
 
 
@@ -334,7 +334,7 @@ def test_certificates_name_what_a_joint_release_rests_on():
 def test_tables_have_the_order_and_the_tiers():
     found = session(table(3000)).release(pel.PermutationImportance(MODEL, "y"), epsilon=10.0)
     rows = found.to_frame()
-    assert list(rows) == ["feature", "value", "lower", "upper", "tier"]
+    assert list(rows) == ["feature", "value", "lower", "upper", "tier", "uncounted", "uncounted lower", "uncounted upper"]
     assert tuple(rows["feature"]) == found.ranking and rows["value"].is_monotonic_decreasing
     assert (rows["lower"] <= rows["value"]).all() and (rows["value"] <= rows["upper"]).all()
     assert [list(rows["feature"][rows["tier"] == i]) for i in rows["tier"].unique()] == [list(tier) for tier in found.tiers()]
@@ -344,3 +344,58 @@ def test_settings_are_given_by_keyword():
     with pytest.warns(DeprecationWarning, match="loss=, features= by keyword"):
         given = pel.PermutationImportance(MODEL, "y", "absolute", ["a"])
     assert given == pel.PermutationImportance(MODEL, "y", loss="absolute", features=["a"])
+
+
+def with_gaps(data, seed=3):
+    """Some of the targets are missing, unreadable or not declared."""
+    rng, data = np.random.default_rng(seed), data.astype({"y": object, "sick": object})
+    data.loc[rng.random(len(data)) < 0.2, "y"] = None
+    data.loc[rng.random(len(data)) < 0.2, "y"] = "0,5"
+    data.loc[rng.random(len(data)) < 0.3, "sick"] = "YES"
+    return data
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+@pytest.mark.parametrize("target", ["y", "sick"])
+@pytest.mark.parametrize("ranking", [False, True])
+def test_records_without_a_target_have_no_loss(relation, target, ranking, silent, monkeypatch):
+    """Without noise: the means are over records with a target, who receive from everybody."""
+    data = with_gaps(table(400))
+    monkeypatch.setattr(engine_units, "secret_labels", lambda count: np.arange(count, dtype=np.uint64))
+    explainer = pel.PermutationImportance(MODEL, target, cap="range", repeats=1, ranking=ranking)
+    found = session(data, relation=relation, expected_rows=400).release(explainer, epsilon=1.0)
+    truth = pd.to_numeric(data["y"], errors="coerce") if target == "y" else data["sick"].map({"yes": 1.0, "no": 0.0})
+    couples = ranking and relation == "replace"
+    partner = np.r_[np.arange(200, 400), np.arange(200)] if couples else np.r_[1:400, 0]
+    known = truth.notna().to_numpy()
+    base = ((truth - answer(data)) ** 2)[known]
+    permuted = [((truth - answer(data.assign(**{n: data[n].to_numpy()[partner]}))) ** 2)[known] for n in "abc"]
+    # In a ranking a loss that falls by more than a quarter of the cap counts as falling by that.
+    grown = np.array([np.maximum(p - base, -0.25).mean() if ranking and not couples else (p - base).mean() for p in permuted])
+    np.testing.assert_allclose(found.values, grown, atol=1e-6)
+    assert found.base is None or found.base == pytest.approx(base.mean())
+    assert found.uncounted.count == pytest.approx((~known).sum()) and found.uncounted.of == pytest.approx(400)
+    assert found.count == pytest.approx(known.sum() / (2 if couples else 1)) and found.noisy_count
+
+
+def test_a_cap_is_that_of_records_with_a_target(silent):
+    """Nine in ten have no target: were they counted, at whatever loss, the cap would be theirs."""
+    data = table(2000).astype({"y": object})
+    data.loc[200:, "y"] = None
+    caps = [session(d).release(pel.PermutationImportance(MODEL, "y"), epsilon=1.0).cap for d in (data, data.iloc[:200])]
+    assert 0.25 <= caps[0] / caps[1] <= 4
+
+
+@pytest.mark.parametrize("ranking", [False, True])
+def test_error_bars_hold_without_some_targets(ranking, monkeypatch):
+    """With the same partners in every release, so that bars are about noise alone."""
+    monkeypatch.setattr(engine_units, "secret_labels", lambda count: np.arange(count, dtype=np.uint64))
+    data = with_gaps(table(1500))
+    explainer = pel.PermutationImportance(MODEL, "y", cap=0.5, repeats=1, ranking=ranking)
+    with noise(Silent()):
+        exact = session(data).release(explainer, epsilon=1.0).values
+    inside = []
+    for _ in range(100):
+        lower, upper = session(data).release(explainer, epsilon=0.2).interval(0.9)
+        inside.append((lower <= exact) & (exact <= upper))
+    assert 0.84 <= np.mean(inside) <= 0.96

@@ -29,7 +29,7 @@ from pellucid.mechanisms import Spend, source
 from pellucid.release.door import Ask
 from pellucid.release.plan import Plan, Public
 
-RECORD = {"age": 40, "sex": "F", "school": "primary", "smoker": False, "bmi": 25.0}
+RECORD = {"age": 40, "children": 3, "sex": "F", "school": "primary", "smoker": False, "bmi": 25.0}
 RHO = Fraction(1, 100)
 
 

@@ -24,7 +24,8 @@ BUDGET = pel.Budget(epsilon=4.0, delta=1e-6)
 
 
 def person(age=30, **more):
-    return {"age": age, "bmi": 25.0, "lab": 1.0, "sex": "F", "school": "primary", "smoker": False, **more}
+    record = {"age": age, "children": 3, "bmi": 25.0, "lab": 1.0, "sex": "F", "school": "primary", "smoker": False}
+    return {**record, **more}
 
 
 def session_of(people, schema, ledger=None, relation="add-remove", budget=BUDGET, **more):

@@ -266,7 +266,7 @@ def test_linear_models_need_far_less_noise():
     np.testing.assert_allclose(bound.unit * (bound.integers(chosen(rows)) + bound.offset), chosen(rows), atol=2 * bound.unit)
     norms = bound.replaced()
     assert norms.linf * bound.unit == pytest.approx(0.4, rel=1e-5) and norms.l1 * bound.unit == pytest.approx(1.0, rel=1e-5)
-    assert (estimator_for(linear, SCHEMA, {}).bound(few=[1]).replaced().linf) > 0
+    assert (estimator_for(linear, SCHEMA, dict.fromkeys(NAMES, 0.5)).bound(few=[1]).replaced().linf) > 0
     secret = quietly(ShapValues(linear, public_background=data.iloc[:9]), data.iloc[20:21])
     np.testing.assert_allclose(secret.values, weights * (data.iloc[20] - data.iloc[:9].mean()), atol=1e-7)
     ranked = [
@@ -277,7 +277,7 @@ def test_linear_models_need_far_less_noise():
 
 def test_features_without_a_part_are_exactly_zero():
     data = table(200).assign(idle=0.5)
-    schema = pel.Schema({**SCHEMA, "idle": pel.Number(0, 1)})
+    schema = pel.Schema({**SCHEMA, "idle": pel.Number(0, 1, missing=0.5)})
     forest = ensemble.RandomForestRegressor(8, max_depth=3, random_state=0).fit(data[[*NAMES, "idle"]], answer(data))
     model = pel.Model(forest, output=(0, 1), trained_on="other data")
     account = session(data, schema=schema, epsilon=20.0)
@@ -447,7 +447,7 @@ def test_the_better_way_is_taken_and_said():
     for currency in ("epsilon", "rho"):
         ways = {}
         for k in (1, 2, 20):
-            explainer = ShapRanking(model, {}, k=k, permutations=2)
+            explainer = ShapRanking(model, dict.fromkeys(wide, 0.5), k=k, permutations=2)
             sizes = ((100, 1), (9000, 3))
             plans = [explainer.plan(public_for(wide, "replace", currency, rows, Fraction(amount))) for rows, amount in sizes]
             assert len({plan.details.way for plan in plans}) == 1
@@ -547,7 +547,7 @@ def test_one_feature_and_five_hundred():
     for how in ("picks", "values"):
         found = session(data, schema=one).release(ShapRanking(model, {"a": 0.9}, k=1, how=how), epsilon=1.0)
         assert found.ranking == ("a",) and found.certainty(0.1) == 1
-    wide = pel.Schema({f"x{i}": pel.Number(0, 1) for i in range(500)})
+    wide = pel.Schema({f"x{i}": pel.Number(0, 1, missing=0.5) for i in range(500)})
     model = pel.Model(lambda d: 0.6 * d["x7"] + 0.4 * d["x400"], output=(0, 1), features=list(wide), trained_on="other data")
     people = {name: np.zeros(20) for name in wide}
     found = quietly(ShapRanking(model, {"x7": 1.0, "x400": 1.0}, k=2, how="picks", permutations=2), people, schema=wide)

@@ -262,7 +262,7 @@ def test_missing_values_and_categories_in_trees(compiled, schema, people, target
     forest = ensemble.RandomForestRegressor(5, max_depth=6, random_state=0)
     for core in (binned, forest):
         fitted_model = make_pipeline(codes, core).fit(people.iloc[:600], target)
-        for record in ({**ASKED, "lab": None}, {"age": 20, "lab": 0.1}):
+        for record in ({**ASKED, "lab": None}, {**ASKED, "age": 20, "lab": 0.1}):
             chosen, found, exact = compare(of(fitted_model, schema), rows_of(schema, 60), record)
             assert chosen.method == "trees" and np.abs(found - exact).max() < 1e-9
 
@@ -400,7 +400,7 @@ def test_constant_models_and_equal_records(schema):
     stump = tree.DecisionTreeRegressor().fit(np.zeros((4, 2)), np.ones(4))
     two = pel.Schema({"a": pel.Number(0, 1), "b": pel.Number(0, 1)})
     model = pel.Model(stump, output=(0, 2), features=["a", "b"], trained_on="other data", input="array")
-    chosen = estimator_for(model, two, {"a": 1.0})
+    chosen = estimator_for(model, two, {"a": 1.0, "b": 0.5})
     assert chosen.method == "trees" and len(chosen.features) == 2 and not chosen(rows_of(two)).any()
     assert chosen(rows_of(two).take(np.array([], dtype=int))).shape == (0, 2)
 
@@ -408,10 +408,14 @@ def test_constant_models_and_equal_records(schema):
 def test_the_record_asked_about(model, schema):
     full = dict(asked_record(pd.Series(ASKED), model, schema))
     assert full == dict(asked_record(ASKED, model, schema)) and full["sex"] == 1 and full["age"] == 71
-    empty = dict(asked_record({}, model, schema))
-    assert empty["age"] == 54 and empty["sex"] == 0 and math.isnan(empty["lab"])
+    declared = pel.Schema({**schema, "age": pel.Number(17, 90, missing=40), "sex": pel.Category(["F", "M"], missing="M")})
     for given in (None, float("nan"), pd.NA, np.float64("nan")):
-        assert dict(asked_record({"age": given}, model, schema))["age"] == 54
+        found = dict(asked_record({**ASKED, "age": given, "sex": given, "lab": given}, model, declared))
+        assert found["age"] == 40 and found["sex"] == 1 and math.isnan(found["lab"])
+        with pytest.raises(SchemaError, match="no value for 'age', 'sex', and the schema declares none"):
+            asked_record({**ASKED, "age": given, "sex": given, "lab": given}, model, schema)
+    with pytest.raises(SchemaError, match="'age', 'children', 'bmi', 'sex', 'school', …"):
+        asked_record({}, model, schema)
     some = pel.Model(lambda d: d["age"] / 100, output=(0, 1), features=["age"], trained_on="other data")
     assert asked_record(ASKED, some, schema) == (("age", 71.0),)
     for wrong, words in (
@@ -437,7 +441,7 @@ def test_wrong_options_are_refused(model, schema):
     many = pel.Schema({f"f{j}": pel.Number(0, 1) for j in range(13)})
     model = pel.Model(lambda d: d["f0"], output=(0, 1), features=list(many), trained_on="other data")
     with pytest.raises(PlanError, match="at most 12"):
-        estimator_for(model, many, {}, method="enumeration")
+        estimator_for(model, many, dict.fromkeys(many, 0.5), method="enumeration")
 
 
 def test_a_whole_sum(model, schema):

@@ -42,7 +42,7 @@ def test_wrong_requests_are_refused_before_anything_is_charged(explainer, words,
 def test_tables_have_a_row_per_cell(seeded, people, schema):
     made = release(people, schema, pel.Distribution(["children", "lab"], bins=4))
     frame = made.to_frame()
-    assert list(frame) == ["feature", "x", "value", "lower", "upper"]
+    assert list(frame) == ["feature", "x", "value", "lower", "upper", "uncounted", "uncounted lower", "uncounted upper"]
     assert frame["feature"].tolist() == ["children"] * 4 + ["lab"] * 5 and frame["x"].iloc[-1] == "missing"
     np.testing.assert_array_equal(frame["value"], [*made["children"].counts, *made["lab"].counts])
     np.testing.assert_allclose(frame["upper"] - frame["value"], made["lab"].law.half_width(0.95))
@@ -51,6 +51,7 @@ def test_tables_have_a_row_per_cell(seeded, people, schema):
 def test_the_plan_knows_cells_and_noise(people, schema):
     plan = pel.Session(people, schema, budget=BUDGET).plan(pel.Distribution(["sex", "school"]), epsilon=1.0)
     assert [bins.cells for bins in plan.details.values()] == [2, 4]
-    # One replaced record moves no count by more than one; over six cells the noise of the largest change is the smaller one.
+    # One replaced record moves no count by more than one; over six cells, and one of each column for records that are left out,
+    # the noise of the largest change is the smaller one.
     noise = plan["counts"].noise
-    assert (noise.kind, noise.size) == ("k-norm", 6) and noise.scale == pytest.approx(1.0)
+    assert (noise.kind, noise.size) == ("k-norm", 8) and noise.scale == pytest.approx(1.0)

@@ -67,8 +67,9 @@ def test_nothing_is_kept_in_the_explainer(explainer):
 def test_tables_have_a_row_per_output(seeded):
     made = session(schema()).release(pel.Statistic([FORMULA, "a*b"], "sum"), epsilon=1.0)
     frame = made.to_frame()
-    assert list(frame) == ["feature", "value", "lower", "upper", "aggregate"]
+    uncounted = ["uncounted", "uncounted lower", "uncounted upper"]
+    assert list(frame) == ["feature", "value", "lower", "upper", "aggregate", *uncounted]
     assert frame["feature"].tolist() == list(made.features) and set(frame["aggregate"]) == {"sum"}
     np.testing.assert_array_equal(frame["value"], made.values)
     shares = session(schema()).release(pel.AttributeShares(FORMULA), epsilon=1.0).to_frame()
-    assert list(shares) == ["feature", "x", "value", "lower", "upper"] and shares["x"].tolist() == ["a", "b"]
+    assert list(shares) == ["feature", "x", "value", "lower", "upper", *uncounted] and shares["x"].tolist() == ["a", "b"]

@@ -1,0 +1,40 @@
+"""The command that counts cells which are not as declared. Its output is exact: for the owner of the data alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import LoadError, PlanError
+from .options import AsJson
+
+app = typer.Typer()
+
+
+@app.command()
+def check(
+    study: Annotated[Path, typer.Argument(help="The study whose table is checked against its schema.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Count the cells that are not as the schema declares, for the owner of the data. NOT PRIVATE: the numbers are exact.
+
+    Opens no account, loads no model and charges nothing. Do not publish what it prints or pass it on.
+    """
+    from ..engine import LocalEngine
+    from ..engine.check import WARNING
+    from ..public.schema import Unit, read_structured
+    from .study import _schema
+
+    content = read_structured(study, "study")
+    if not isinstance(content, Mapping):
+        raise LoadError(f"{study.name}: a study is a mapping with data:, schema:, budget: and releases:.")
+    if "data" not in content:
+        raise PlanError(f"{study.name}: 'data:' is missing.")
+    folder = study.resolve().parent
+    found = LocalEngine(folder / str(content["data"]), _schema(study.name, content, folder), "replace", Unit()).check()
+    typer.echo(WARNING, err=True)
+    typer.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))
