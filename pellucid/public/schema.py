@@ -36,7 +36,7 @@ def check_relation(neighbors: str) -> Relation:
 def _finite(name: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SchemaError(f"{name}={value!r} is not a number; give a finite number.") from None
     if not math.isfinite(number):
         raise SchemaError(f"{name}={value!r} is not finite; give the bound the documentation states.")
@@ -68,6 +68,10 @@ class Number:
         lo, hi = _finite("lo", self.lo), _finite("hi", self.hi)
         if lo >= hi:
             raise SchemaError(f"Number({self.lo!r}, {self.hi!r}): the lower bound must be below the upper bound; swap them.")
+        if not 1e-280 < hi - lo < 1e300 or (self.integer and not -(2.0**63) <= lo < hi < 2.0**63):
+            raise SchemaError(
+                f"Number({self.lo!r}, {self.hi!r}): too wide or too narrow a range to compute with; change its unit."
+            )
         if self.integer and (lo != int(lo) or hi != int(hi)):
             raise SchemaError(
                 f"Number({self.lo!r}, {self.hi!r}, integer=True): the bounds of an integer column must be integers."
@@ -146,12 +150,12 @@ class Category:
         listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
         if not listed:
             raise SchemaError("Category([]): declare at least one value.")
-        if len(set(listed)) < len(listed):
-            raise SchemaError(f"Category({list(listed)!r}): a value is declared twice (1, 1.0 and True count as equal).")
         if any(v is None or (isinstance(v, float) and not math.isfinite(v)) for v in listed):
             raise SchemaError("Category: None and NaN are not values; say with missing= what an empty cell becomes.")
         if not all(isinstance(v, str | int | float | bool) for v in listed):
             raise SchemaError("Category: values must be text, numbers or booleans.")
+        if len(set(listed)) < len(listed):
+            raise SchemaError(f"Category({list(listed)!r}): a value is declared twice (1, 1.0 and True count as equal).")
         missing = listed[0] if missing is None else missing
         unknown = missing if unknown is None else unknown
         for name, value in (("missing", missing), ("unknown", unknown)):

@@ -30,11 +30,13 @@ def request_text(explainer: Explainer, public: Public, **more: Any) -> str:
         **more,
     }
     try:
-        return json.dumps(body, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False)
+        text.encode()
     except (TypeError, ValueError):
         raise PlanError(
-            f"{type(explainer).__name__} was given a setting that is neither a number, text, nor a list of these."
+            f"{type(explainer).__name__} was given a setting that is neither a number, text in whole characters, nor a list of these."
         ) from None
+    return text
 
 
 def _undescribed(explainer: Explainer) -> dict[str, Any]:
