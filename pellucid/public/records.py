@@ -77,7 +77,7 @@ def _position(name: str, feature: Feature, value: Any) -> float:
         position = float(feature.position(value))
     except SchemaError as error:
         raise SchemaError(f"the record's {name!r}: {error} Correct it, or leave it out to ask with the missing value.") from None
-    except (ArithmeticError, TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise SchemaError(f"the record's {name!r} is not a value of the column; give one that the schema declares.") from None
     if not isinstance(feature, Category) and feature.integer and position != int(position):
         raise SchemaError(f"the record's {name!r}: {value!r} is not a whole number; the column is declared integer.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -150,12 +150,14 @@ class Category:
         listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
         if not listed:
             raise SchemaError("Category([]): declare at least one value.")
+        if not all(isinstance(v, Hashable) for v in listed):
+            raise SchemaError("Category: values must be text, numbers or booleans, not lists or the like.")
+        if len(set(listed)) < len(listed):
+            raise SchemaError(f"Category({list(listed)!r}): a value is declared twice (1, 1.0 and True count as equal).")
         if any(v is None or (isinstance(v, float) and not math.isfinite(v)) for v in listed):
             raise SchemaError("Category: None and NaN are not values; say with missing= what an empty cell becomes.")
         if not all(isinstance(v, str | int | float | bool) for v in listed):
             raise SchemaError("Category: values must be text, numbers or booleans.")
-        if len(set(listed)) < len(listed):
-            raise SchemaError(f"Category({list(listed)!r}): a value is declared twice (1, 1.0 and True count as equal).")
         missing = listed[0] if missing is None else missing
         unknown = missing if unknown is None else unknown
         for name, value in (("missing", missing), ("unknown", unknown)):
@@ -187,7 +189,7 @@ class Category:
     def position(self, value: Any) -> int:
         try:
             return self.values.index(value)
-        except ValueError:
+        except (ArithmeticError, ValueError):
             raise SchemaError(f"{value!r} is not one of the declared values {list(self.values)!r}.") from None
 
     def to_dict(self) -> dict[str, Any]:

@@ -32,11 +32,11 @@ def request_text(explainer: Explainer, public: Public, **more: Any) -> str:
     try:
         text = json.dumps(body, sort_keys=True, ensure_ascii=False)
         text.encode()
+        return text
     except (TypeError, ValueError):
         raise PlanError(
-            f"{type(explainer).__name__} was given a setting that is neither a number, text in whole characters, nor a list of these."
+            f"{type(explainer).__name__} was given a setting that is neither a number, plain Unicode text, nor a list of these."
         ) from None
-    return text
 
 
 def _undescribed(explainer: Explainer) -> dict[str, Any]:
