@@ -46,7 +46,8 @@ FEATURES = {
 }
 ODD_FEATURES = any_of(
     {"age": {"number": [17, 90]}}, {"age": {"number": "x"}}, {"nowhere": {"number": [0, 1]}}, {"age": {}}, {"age": None},
-    {"age": 3}, {}, {"age": {"number": [90, 17]}}, {"age": {"category": []}}, {"sex": {"category": ["F", "M"], "ordered": "yes", "x": 1}},
+    {"age": 3}, {}, {"age": {"number": [90, 17]}}, {"age": {"category": []}},
+    {"sex": {"category": ["F", "M"], "ordered": "yes", "x": 1}},
     [], None, {3: {"number": [0, 1]}}, {"sex": {"category": "FM"}}, {"age": {"number": [17, 90], "missing": "x"}},
     {"age": {"number": [0, None]}}, {"age": {"number": [17, 90], "integer": "x", "source": 3}}, {"sex": {"category": [{"a": 1}]}},
     {"sex": {"category": [["F"]]}},
