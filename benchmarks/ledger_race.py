@@ -25,7 +25,7 @@ PROCESSES = multiprocessing.get_context("fork" if "fork" in multiprocessing.get_
 
 
 def new_ledger(path: Path, budget: int) -> None:
-    with Ledger(path) as ledger:
+    with Ledger(path, create=True) as ledger:
         ledger.open_account("shared", budget=budget, **TERMS)
 
 

@@ -279,7 +279,9 @@ def _reused(x: np.ndarray, paid: int = 300) -> tuple[float, int]:
     model = pel.Model(lambda d: np.asarray(d[names[0]], dtype=float), output=(0, 1), features=names, trained_on="other data")
     with tempfile.TemporaryDirectory() as folder:
         ledger = Path(folder) / "ledger.db"
-        session = pel.Session(pd.DataFrame(x, columns=names), schema, pel.Budget(9.0, 1e-6), name="people", ledger=ledger)
+        session = pel.Session(
+            pd.DataFrame(x, columns=names), schema, pel.Budget(9.0, 1e-6), name="people", ledger=ledger, create=True
+        )
         with session.open(pel.LocalLinear(model, questions=paid), share=1) as local:
             for row in x[:paid]:
                 local.explain(dict(zip(names, row)))

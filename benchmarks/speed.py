@@ -64,7 +64,7 @@ def compare(
     """Turn about, each side first every other time; the first round only warms caches up."""
     values, times, trials = np.linspace(17, 90, POINTS).round(), [], []
 
-    opened = pel.Session(data, schema, budget=pel.Budget(epsilon=100.0), name="adult", ledger=folder / f"{title}.db")
+    opened = pel.Session(data, schema, budget=pel.Budget(epsilon=100.0), name="adult", ledger=folder / f"{title}.db", create=True)
 
     def ours() -> np.ndarray:
         private = pel.Model(model, features=list(schema), trained_on="this data", **how)
@@ -121,6 +121,7 @@ class Given:
 
     def __init__(self, engine):
         self.engine, self.kept = engine, {}
+        self.asking, self.check_unchanged = engine.asking, engine.check_unchanged
 
     def totals(self, query):
         key = (type(getattr(query, "map", None)), query.size)
@@ -132,7 +133,7 @@ class Given:
 def overhead(
     title: str, model: pel.Model, data: pd.DataFrame, schema: pel.Schema, budget: pel.Budget, explainer, path: Path, repeats: int
 ) -> bool:
-    opened = pel.Session(data, schema, budget=budget, name="adult", ledger=path)
+    opened = pel.Session(data, schema, budget=budget, name="adult", ledger=path, create=True)
     opened._engine = Given(opened._engine)
     opened.release(explainer, epsilon=0.1, fresh=True)
     rounds, whole = [], []
@@ -141,11 +142,11 @@ def overhead(
         with contextlib.ExitStack() as stack:
             for label, owner, name in (
                 ("plan", session.Session, "_plan"),
-                ("request", session, "request_text"),
+                ("request", session, "request_of"),
                 ("reserve", Ledger, "reserve"),
                 ("calibrate", Public, "mechanism"),
                 ("noise", door, "add_noise"),
-                ("certificate", session, "certificate_of"),
+                ("certificate", session, "drafted"),
                 ("commit", Ledger, "commit"),
             ):
                 stack.enter_context(clock.watch(label, owner, name))

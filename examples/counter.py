@@ -68,6 +68,7 @@ def main() -> None:
                 name="ward",
                 expected_rows=RECORDS,
                 ledger=Path(folder) / "ward.db",
+                create=True,
             )
             with session.open(explainer, epsilon=0.5, by="the counter", purpose="questions of patients") as local:
                 for caller in callers:

@@ -73,7 +73,7 @@ from .public.black_box import PrivateTraining
 from .public.clustering import Clustering
 from .public.model import Model
 from .public.schema import Boolean, Category, Number, Schema, Unit
-from .query.functions import Limits
+from .query.functions import Derived, Limits
 from .release.certificate import Certificate, Total, total
 from .release.explainer import Interactive
 from .release.explanation import Explanation, from_json, load
@@ -103,6 +103,7 @@ __all__ = [
     "Counts",
     "Curve",
     "DataError",
+    "Derived",
     "Distribution",
     "EffectCurve",
     "Estimates",

@@ -9,7 +9,7 @@ PellucidError
 │   ├── LoadError             a file cannot be read, or is not what it should be
 │   └── StreamClosed          a stream was closed before this question
 ├── BudgetExceeded        the account cannot pay: says what was asked, left and missing
-├── ReleaseFailed         the run stopped after it was paid for; the charge stays spent
+├── ReleaseFailed         the table had changed, or the run stopped: says whether it stays charged
 ├── NotPrivate            a result that would carry no guarantee was refused
 └── LedgerError           the ledger cannot be used as asked
     ├── LedgerUnavailable     locked, read-only or missing place
@@ -67,7 +67,7 @@ class BudgetExceeded(PellucidError):
 
 
 class ReleaseFailed(PellucidError):
-    """The run stopped after it was paid for. The charge stays spent."""
+    """The run stopped after it was paid for: the charge stays spent. Or the table had changed before: nothing was charged."""
 
 
 class NotPrivate(PellucidError):

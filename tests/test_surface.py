@@ -10,7 +10,7 @@ import pellucid as pel
 
 SURFACE = {
     "a table and a budget": "Amount Boolean Budget Category Ledger Limits Number Schema Session Unit",
-    "models": "Clustering Model PrivateTraining",
+    "models": "Clustering Derived Model PrivateTraining",
     "explainers": (
         "AccumulatedEffects AttributeShares ClusterHistograms Distribution Explainer FeatureInteraction Interactive LocalLinear "
         "PartialDependence PermutationImportance PrivateKMeans PrivatePlot PrivateRanking ShapDependence ShapImportance "

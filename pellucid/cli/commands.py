@@ -35,7 +35,9 @@ def pellucid(
 def main() -> None:
     """Entry point: expected errors become one line, unexpected ones say only what kind they are."""
     try:
-        app(standalone_mode=False)
+        # Outside its standalone mode Typer returns the code of an Exit instead of raising it.
+        if code := app(standalone_mode=False):
+            sys.exit(code)
     except PellucidError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)

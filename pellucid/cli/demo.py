@@ -71,9 +71,8 @@ def run(folder: Path, console: Console) -> None:
     console.print(f"   {len(table):,} person-years; the model predicts visits to a doctor from {len(model.features)} features\n")
 
     console.print("[bold]2. A session: one private table, one budget, one ledger[/]")
-    session = pel.Session(
-        table, schema(), budget=pel.Budget(epsilon=4.0), name="rand-hie", ledger=ledger, unit=pel.Unit(max_rows=5)
-    )
+    unit = pel.Unit(max_rows=5)
+    session = pel.Session(table, schema(), budget=pel.Budget(epsilon=4.0), name="rand-hie", ledger=ledger, unit=unit, create=True)
     console.print(f"   budget ε = 4, already spent: {session.spent}, ledger {ledger.name}\n")
 
     curve = pel.PartialDependence(model, "disea")

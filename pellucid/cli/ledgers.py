@@ -1,4 +1,4 @@
-"""Commands on a ledger: show, verify, raise."""
+"""Commands on a ledger: create, show, verify, raise."""
 
 from __future__ import annotations
 
@@ -13,9 +13,43 @@ from .options import AsJson, console
 if TYPE_CHECKING:
     from ..ledger import Account, Entry, Ledger
 
-app = typer.Typer(help="Look into a ledger, check its chain, raise a budget.", no_args_is_help=True)
+app = typer.Typer(help="Start a ledger, look into it, check its chain, raise a budget.", no_args_is_help=True)
 
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger file, for example study.db.", show_default=False)]
+
+
+@app.command("create")
+def ledger_create(
+    file: LedgerFile,
+    account: Annotated[str, typer.Argument(help="The account to open in it: the name of a private table.", show_default=False)],
+    epsilon: Annotated[float, typer.Option(help="The ε of its whole budget.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="The δ of its budget; above 0 it counts zCDP.")] = 0.0,
+    neighbors: Annotated[str, typer.Option(help="replace, or add-remove if the number of people is secret.")] = "replace",
+    column: Annotated[str | None, typer.Option(help="The column that says whose a row is, if people have several.")] = None,
+    max_rows: Annotated[int, typer.Option(help="How many rows of a person count.")] = 1,
+) -> None:
+    """Open an account for a private table, in a new ledger or in one that is there. Sessions reopen it on these terms."""
+    from ..errors import LedgerError
+    from ..ledger import Ledger, budget_units
+    from ..ledger.accounting import Budget
+    from ..ledger.names import alike
+    from ..public.schema import Unit, check_relation
+
+    budget, unit = Budget(epsilon, delta), Unit(column, max_rows)
+    with Ledger(file, create=True) as ledger:
+        if any(alike(known.name) == alike(account) for known in ledger.accounts()):
+            raise LedgerError(
+                f"account {account!r} is in ledger {file.name!r} already; `pellucid ledger show` tells how it stands."
+            )
+        made = ledger.open_account(
+            account,
+            currency=budget.currency,
+            budget=budget_units(budget.amount),
+            delta=repr(budget.delta) if budget.delta else "0",
+            relation=check_relation(neighbors),
+            unit=unit.text,
+        )
+    typer.echo(f"{file}: account {made.name!r} with a budget of ε = {budget.epsilon:g}; keep the file, it is what was spent")
 
 
 @app.command("show")
@@ -31,10 +65,12 @@ def ledger_show(
     from ..ledger import SCALE
 
     ledger = _open_ledger(file)
+    waiting = ledger.waiting()
     accounts = [ledger.account(account)] if account else ledger.accounts()
     entries = ledger.history(account)
     if as_json:
-        typer.echo(json.dumps({"accounts": [_account_dict(a) for a in accounts], "entries": [_entry_dict(e) for e in entries]}))
+        content = {"accounts": [_account_dict(a) for a in accounts], "entries": [_entry_dict(e) for e in entries]}
+        typer.echo(json.dumps({**content, "waiting": waiting}))
         return
     out = console()
     for a in accounts:
@@ -50,14 +86,23 @@ def ledger_show(
         cells = (str(e.seq), e.day, e.account, _what(e), amount, e.by, e.purpose, e.hash[:12])
         table.add_row(*(escape(cell) for cell in cells))
     out.print(table)
+    if waiting:
+        out.print(f"{waiting} released texts are kept beside the ledger and stored at its next use", highlight=False)
 
 
 @app.command("verify")
 def ledger_verify(file: LedgerFile, as_json: AsJson = False) -> None:
-    """Recount the whole file: hashes, order, totals and released texts."""
-    result = _open_ledger(file).verify()
+    """Recount the whole file: hashes, order, totals and released texts. An incomplete copy and an empty ledger are not fine."""
+    from ..errors import LedgerCorrupt
+    from ..ledger.values import VerifyResult
+
+    try:
+        result = _open_ledger(file).verify()
+    except LedgerCorrupt as error:
+        result = VerifyResult(False, 0, None, str(error), "")
     if as_json:
-        typer.echo(json.dumps({"ok": result.ok, "entries": result.entries, "first_bad": result.first_bad, "head": result.head}))
+        names = ("ok", "entries", "first_bad", "head", "message")
+        typer.echo(json.dumps({name: getattr(result, name) for name in names}, ensure_ascii=False))
     else:
         typer.echo(f"{result.entries} entries verify; head {result.head}" if result.ok else f"does NOT verify: {result.message}")
     if not result.ok:
@@ -89,11 +134,16 @@ def _open_ledger(file: Path) -> Ledger:
     from ..ledger import Ledger
 
     if not file.is_file():
-        raise LedgerUnavailable(f"there is no ledger {str(file)!r}; give the path of the file a session was opened with.")
+        raise LedgerUnavailable(
+            f"there is no ledger {str(file)!r}; give the path of the file a session was opened with, or start one with "
+            "`pellucid ledger create`."
+        )
     return Ledger(file)
 
 
 def _what(entry: Entry) -> str:
+    if entry.kind in ("table", "changed"):
+        return "the table is described" if entry.kind == "table" else "the table changed"
     if entry.kind != "reserve":
         return entry.kind
     try:

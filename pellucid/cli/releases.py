@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import PellucidError
 from .options import AsJson, console
+
+if TYPE_CHECKING:
+    from ..release.explanation import Explanation
+    from .study import Study
 
 app = typer.Typer()
 
@@ -30,17 +36,17 @@ def demo(
 
 @app.command()
 def preview(study: StudyFile, as_json: AsJson = False) -> None:
-    """The error to expect from every release of a study. Touches no data, charges nothing."""
+    """The error to expect from every release of a study, and which are free. Touches no data, charges nothing."""
     from .study import Study
 
-    opened = Study.load(study)
+    opened = Study.load(study, preview=True)
     previews = [(r.title, opened.session.preview(r.explainer, **r.cost)) for r in opened.releases]
     if as_json:
         typer.echo(json.dumps([{"title": title, **p.to_dict()} for title, p in previews], ensure_ascii=False))
         return
     for title, p in previews:
         typer.echo(f"{title}\n{p}\n")
-    typer.echo(f"left on the account: {opened.session.remaining}")
+    typer.echo(f"left on the account: {opened.session.remaining}" + (" (there is no ledger yet)" if opened.started else ""))
 
 
 @app.command()
@@ -52,42 +58,104 @@ def explain(
     by: Annotated[str, typer.Option(help="Who asks; written to the ledger.")] = "",
     purpose: Annotated[str, typer.Option(help="What for; written to the ledger.")] = "",
     pictures: Annotated[bool, typer.Option(help="Write PNG pictures and one HTML page.")] = True,
+    create: Annotated[
+        bool, typer.Option("--create", help="Start the ledger, or the account in it, that the study names and that is not there.")
+    ] = False,
+    changed: Annotated[
+        str, typer.Option(help="Why the table is another one than before; written to the ledger. Nothing earlier is replayed.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Release everything a study lists: JSON, pictures and one HTML page. Identical requests are free."""
+    from . import report
     from .study import Study
 
-    opened = Study.load(study)
+    if pictures:
+        report.pyplot()
+    opened = Study.load(study, create=create, changed=changed)
     session = opened.session
-    left = float(session.remaining)
+    if opened.started:
+        typer.echo(
+            f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study", err=as_json
+        )
+    _check_budget(opened)
+    folder = output or opened.output
+    _check_folder(folder, opened, pictures)
+    released, drawn = [], []
     for release in opened.releases:
+        spent = session.spent
+        explanation = session.release(release.explainer, by=by, purpose=purpose, **release.cost)
+        _write(folder / f"{release.slug}.json", explanation.to_json().encode())
+        released.append((release.title, explanation))
+        if not as_json:
+            paid = "released" if session.spent > spent else "free, it was released before"
+            typer.echo(f"{release.title}: {paid}, left {session.remaining}")
+        if pictures and _drawn(explanation, release.title, folder / f"{release.slug}.png"):
+            drawn.append((release.title, explanation))
+    if session.ledger.waiting():
+        typer.echo("the ledger is locked: what was released is kept beside it and stored at its next use", err=as_json)
+    if pictures:
+        _write(folder / "report.html", report.page(drawn, session.name, (session.spent, session.whole)).encode())
+    if as_json:
+        typer.echo(json.dumps([{"title": title, **json.loads(e.to_json())} for title, e in released], ensure_ascii=False))
+    else:
+        typer.echo(f"written to {folder}")
+    if pictures and len(drawn) < len(released):
+        undrawn = ", ".join(repr(item[0]) for item in released if item not in drawn)
+        raise PellucidError(f"no picture could be drawn of {undrawn}; the numbers are in {str(folder)!r}.")
+
+
+def _check_budget(study: Study) -> None:
+    """All of a study or nothing: half of it is rarely what was meant."""
+    session = study.session
+    left = float(session.remaining)
+    for release in study.releases:
         left -= float(session.charge_for(release.explainer, **release.cost))
         if left < -1e-9:
             raise PellucidError(
                 f"the account cannot pay for the whole study: it would stop at {release.title!r}; left is {session.remaining}. "
                 "Lower the shares or raise the budget (`pellucid ledger raise`). Nothing was charged."
             )
-    folder = output or opened.output
+
+
+def _check_folder(folder: Path, study: Study, pictures: bool) -> None:
+    """Whether everything can be written, before anything is paid for."""
+    endings = (".json", ".png") if pictures else (".json",)
+    files = [folder / f"{release.slug}{ending}" for release in study.releases for ending in endings]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for file in [*files, folder / "report.html"]:
+            if file.is_dir() or (file.exists() and not os.access(file, os.W_OK)):
+                raise OSError
+        trial = folder / f".{secrets.token_hex(8)}"
+        trial.write_bytes(b"")
+        trial.unlink()
     except OSError:
         raise PellucidError(
-            f"the folder {str(folder)!r} cannot be written; choose another with --output. Nothing was charged."
+            f"the folder {str(folder)!r}, or a file of an earlier run in it, cannot be written; choose another with --output. "
+            "Nothing was charged."
         ) from None
-    released = []
-    for release in opened.releases:
-        explanation = session.release(release.explainer, by=by, purpose=purpose, **release.cost)
-        explanation.save(folder / f"{release.slug}.json")
-        released.append((release.title, explanation))
-        if pictures:
-            from . import report
 
-            (folder / f"{release.slug}.png").write_bytes(report.picture(explanation, release.title))
-        if not as_json:
-            typer.echo(f"{release.title}: released, left {session.remaining}")
-    if pictures:
-        report.write(folder / "report.html", released, session.name, (session.spent, session.whole))
-    if as_json:
-        typer.echo(json.dumps([{"title": title, **json.loads(e.to_json())} for title, e in released], ensure_ascii=False))
-    else:
-        typer.echo(f"written to {folder}")
+
+def _write(file: Path, content: bytes) -> None:
+    """Whole or not at all."""
+    part = file.with_name(f".{file.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(file)
+    except OSError:
+        raise PellucidError(
+            f"{str(file)!r} cannot be written. What was released is in the ledger: run the command again, it is free."
+        ) from None
+
+
+def _drawn(explanation: Explanation, title: str, file: Path) -> bool:
+    """Draw a picture. What was released is saved by now, so a picture that fails stops nothing."""
+    from . import report
+
+    try:
+        content = report.picture(explanation, title)
+    except Exception:
+        return False
+    _write(file, content)
+    return True

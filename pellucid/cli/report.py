@@ -18,26 +18,37 @@ h1{font-weight:600}h2{margin-top:3rem;border-top:1px solid #d9e2ec;padding-top:1
 img{max-width:100%}table{border-collapse:collapse;font-size:.85rem}
 td,th{padding:.25rem .7rem;border-bottom:1px solid #e4e7eb;text-align:left;vertical-align:top}
 .certificate th{white-space:nowrap;color:#486581;font-weight:600}
-.certificate.proved{border-left:5px solid #3ebd93}.certificate.conditional{border-left:5px solid #f7c948}
+.certificate.proved{border-left:5px solid #3ebd93}
+.certificate.proved-for-row-wise-models{border-left:5px solid #a3d65c}
+.certificate.proved-for-isolated-functions{border-left:5px solid #a3d65c}
+.certificate.conditional{border-left:5px solid #f7c948}
 .certificate.not-private{border-left:5px solid #e12d39}
 .budget{background:#e4e7eb;border-radius:6px;overflow:hidden;height:1.1rem}.budget div{background:#62b6cb;height:100%}
 summary{cursor:pointer;color:#486581;margin:.6rem 0}
 """
 
 
-def picture(explanation: Any, title: str = "") -> bytes:
-    """The plot of an explanation, or of anything with plot(), as PNG bytes."""
+def pyplot() -> Any:
+    """What pictures are drawn with, or why they cannot be: asked before anything is paid for."""
     try:
         import matplotlib
 
         matplotlib.use("Agg", force=False)
         import matplotlib.pyplot as plt
     except ImportError:
-        raise MissingExtra("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
+        raise MissingExtra(
+            "pictures need matplotlib: install it with `pip install 'pellucid[plots]'`, or leave the pictures out."
+        ) from None
+    return plt
+
+
+def picture(explanation: Any, title: str = "") -> bytes:
+    """The plot of an explanation, or of anything with plot(), as PNG bytes."""
+    plt = pyplot()
     axes = explanation.plot()
     figure = axes.figure if hasattr(axes, "figure") else axes[0].figure  # several panels come as an array
     if title:
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(title, fontsize=11, parse_math=False)
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
     plt.close(figure)

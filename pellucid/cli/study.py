@@ -4,7 +4,7 @@
     data: people.parquet
     schema: schema.yaml            # or the columns themselves under `features:`
     budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account
-    ledger: study.db
+    ledger: study.db               # without it ledger.db beside the study
     neighbors: replace             # or add-remove, with expected_rows: 10000
     unit: {column: patient_id, max_rows: 3}
     models:
@@ -16,7 +16,13 @@
       - {explain: Distribution, feature: age, epsilon: 0.1}
       - {explain: ClusterHistograms, groups: segments, epsilon: 0.2}
       - {explain: PermutationImportance, model: risk, target: outcome, ranking: true, epsilon: 0.2}
-      - {explain: PrivatePlot, function: "models.py:curve", x: age, output: [0, 1], epsilon: 0.2}
+      - {explain: PrivatePlot, function: "models.py:curve", x: age, output: [0, 1], uses: [risk], epsilon: 0.2}
+
+A function says what it uses that was made from data: models and clusterings of the study by name, anything else as
+`{name: age groups, trained_on: other data}`, or `uses: nothing`.
+
+There is always a ledger. One that is named is started with `pellucid explain --create`; `ledger.db` is started by the first
+`pellucid explain`, unless the results of an earlier one are there. Without `name:` the account is called like the data file.
 
 Paths are relative to the study file. `load` is `file.py:name`, `package.module:name`, or a .joblib or .pkl file.
 """
@@ -26,22 +32,26 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import itertools
+import json
 import re
 import sys
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import explainers
-from ..errors import LoadError, PlanError
+from ..errors import LedgerUnavailable, LoadError, PlanError
 from ..explainers import Explainer
+from ..ledger import Ledger, checked_text
 from ..ledger.accounting import Budget
 from ..public.black_box import PrivateTraining
 from ..public.clustering import Clustering
 from ..public.model import Model
 from ..public.schema import Schema, Unit, did_you_mean, read_structured
-from ..query.functions import sent_whole
+from ..query.functions import Derived, sent_whole
 from ..release.session import Session
 
 KNOWN = {
@@ -60,6 +70,8 @@ KNOWN = {
     "output",
 }
 COSTS = ("epsilon", "rho", "share")
+LEDGER = "ledger.db"
+"""The ledger of a study that names none, in the folder of the study: studies of the same data share its account."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +81,8 @@ class Release:
     title: str
     explainer: Explainer
     cost: dict[str, Any]
-
-    @property
-    def slug(self) -> str:
-        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+    slug: str
+    """What its files are called; no other release of the study has the same."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +93,16 @@ class Study:
     releases: tuple[Release, ...]
     folder: Path
     output: Path
+    started: bool
+    """Whether its ledger was not there before."""
 
     @classmethod
-    def load(cls, path: str | Path) -> Study:
-        """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person."""
+    def load(cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False) -> Study:
+        """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
+
+        `create` starts the ledger or the account if it is missing; for a preview, a ledger in memory stands for a missing one.
+        `changed` says why the table is another one than before.
+        """
         path = Path(path)
         content = read_structured(path, "study")
         if not isinstance(content, Mapping):
@@ -105,19 +121,49 @@ class Study:
             for name, entry in _section(path.name, content, "clusterings").items()
         }
         boxes: dict[str, tuple[str, Mapping[str, Any]]] = {"model": ("models", models), "groups": ("clusterings", groups)}
-        releases = tuple(_release(i, entry, boxes, folder) for i, entry in enumerate(content["releases"], 1))
-        ledger = content.get("ledger")
+        releases = _releases(content["releases"], boxes, folder)
+        output = folder / str(content.get("output", "results"))
+        named, data = content.get("ledger"), folder / str(content["data"])
+        ledger = folder / str(named or LEDGER)
+        there = ledger.exists()
+        if not (there or create or preview):
+            _check_start(path.name, ledger, bool(named), output)
         session = Session(
-            folder / str(content["data"]),
+            data,
             schema,
             budget=Budget(**_mapping(f"{path.name}: budget", content["budget"], {"epsilon", "delta"})),
             neighbors=content.get("neighbors", "replace"),
-            name=content.get("name"),
-            ledger=folder / str(ledger) if ledger else None,
+            name=content.get("name") or (None if named else data.stem),
+            ledger=ledger if there or not preview else Ledger(None),
             unit=Unit(**_mapping(f"{path.name}: unit", content["unit"], {"column", "max_rows"})) if content.get("unit") else None,
             expected_rows=content.get("expected_rows"),
+            create=create or not there,
+            changed=changed,
         )
-        return cls(session, releases, folder, folder / str(content.get("output", "results")))
+        return cls(session, releases, folder, output, not there)
+
+
+def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:
+    """Refuse to start a ledger that may have been lost: one that the study names, or one whose releases are there still."""
+    released = _released(output)
+    if not (named or released):
+        return
+    found = f"{output.name}/ holds what it paid for (results: {released})" if released else f"{study} names it"
+    raise LedgerUnavailable(
+        f"there is no ledger {ledger.name!r} beside the study, and {found}. If it was there, put it back: a new one knows "
+        f"nothing of what was spent. To start one with a full budget: pellucid explain {study} --create. Nothing was charged."
+    )
+
+
+def _released(folder: Path) -> int:
+    """How many releases were saved in a folder."""
+    found = 0
+    for file in folder.glob("*.json") if folder.is_dir() else ():
+        try:
+            found += bool(json.loads(file.read_text(encoding="utf-8"))["certificate"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 def _only(where: str, content: Mapping[str, Any], known: set[str]) -> None:
@@ -164,10 +210,33 @@ def _black_box(what: str, name: str, options: dict[str, Any], folder: Path) -> A
     """Load what `load:` names, and leave the other options ready for it."""
     if "load" not in options:
         raise PlanError(f"{what}: 'load:' is missing; for example load: \"models.py:{name}\".")
-    trained_on = options.get("trained_on")
-    if isinstance(trained_on, Mapping):
-        options["trained_on"] = PrivateTraining(**_mapping(f"{what}: trained_on", trained_on, {"epsilon", "delta"}))
+    if "trained_on" in options:
+        options["trained_on"] = _trained_on(what, options["trained_on"])
     return _load(what, str(options.pop("load")), folder)
+
+
+def _trained_on(what: str, given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    return PrivateTraining(**_mapping(f"{what}: trained_on", given, {"epsilon", "delta"}))
+
+
+def _uses(where: str, given: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Any:
+    """What a function uses, as its explainer takes it."""
+    made = {name: box for _, section in boxes.values() for name, box in section.items()}
+    used: list[Any] = []
+    for entry in [] if given == "nothing" else given if isinstance(given, list) else [given]:
+        if isinstance(entry, Mapping):
+            options = _mapping(f"{where}: uses", entry, {"name", "trained_on"})
+            used.append(Derived(options.get("name", ""), _trained_on(f"{where}: uses", options.get("trained_on"))))
+        elif str(entry) in made:
+            used.append(made[str(entry)])
+        else:
+            raise PlanError(
+                f"{where}: uses: {entry!r} is no model or clustering of the study{did_you_mean(str(entry), made)}; anything else "
+                "is given as {name: …, trained_on: …}, and nothing at all as uses: nothing."
+            )
+    return used
 
 
 def _load(what: str, place: str, folder: Path) -> Any:
@@ -197,7 +266,26 @@ def _load(what: str, place: str, folder: Path) -> Any:
         raise LoadError(f"{what}: {place!r} could not be loaded ({type(error).__name__}); check the path and the name.") from None
 
 
-def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]], folder: Path) -> Release:
+def _releases(listed: list[Any], boxes: Mapping[str, tuple[str, Mapping[str, Any]]], folder: Path) -> tuple[Release, ...]:
+    """The releases of a study, each with a name for its files that no other has."""
+    made: list[Release] = []
+    for number, entry in enumerate(listed, 1):
+        title, explainer, cost = _release(number, entry, boxes, folder)
+        slug, taken = _slug(title) or f"release-{number}", {release.slug for release in made}
+        others = (f"{slug}-{i}" for i in itertools.count(2))
+        made.append(Release(title, explainer, cost, slug if slug not in taken else next(o for o in others if o not in taken)))
+    return tuple(made)
+
+
+def _slug(title: str) -> str:
+    """A title as the name of a file: letters and digits, short enough for every disk."""
+    plain = unicodedata.normalize("NFKC", title).lower()
+    return re.sub(r"[\W_]+", "-", plain)[:60].strip("-")
+
+
+def _release(
+    number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str, Any]]], folder: Path
+) -> tuple[str, Explainer, dict[str, Any]]:
     where = f"release {number}"
     if not isinstance(entry, Mapping) or "explain" not in entry:
         raise PlanError(f"{where}: give 'explain:' with the name of an explainer.")
@@ -219,6 +307,8 @@ def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str
         options[option] = made[chosen]
     if "function" in options:
         options["function"] = _load(f"{where}: function", str(options["function"]), folder)
+    if "uses" in options:
+        options["uses"] = _uses(where, options["uses"], boxes)
     cost = {key: entry[key] for key in COSTS if key in entry}
     if len(cost) != 1:
         raise PlanError(f"{where}: say what it may cost with exactly one of epsilon:, rho: or share:.")
@@ -228,4 +318,5 @@ def _release(number: int, entry: Any, boxes: Mapping[str, tuple[str, Mapping[str
         raise PlanError(f"{where}: {kind} needs {', '.join(sorted(known - set(options)))}.") from None
     about = next((entry[key] for key in ("feature", "formula", "groups", "target", "function") if entry.get(key)), "")
     named = about if isinstance(about, str) else ", ".join(str(f) for f in about or ())
-    return Release(str(entry.get("title", f"{number:02d} {kind} {named}")), explainer, cost)
+    title = str(entry.get("title", f"{number:02d} {kind} {named}"))
+    return checked_text(f"{where}: title", title), explainer, cost

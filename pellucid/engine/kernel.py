@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..public.asking import DEFAULT, Asking
 from ..public.rows import Rows
 from ..public.schema import Schema
 from ..query import Sum
@@ -34,9 +35,9 @@ def batch_size(rows: int, width: int) -> int:
     return min(rows, max(FEWEST_ROWS, BATCH_VALUES // width))
 
 
-def decoded(schema: Schema, cells: Mapping[str, pa.Array], parts: np.ndarray | None = None) -> Rows:
+def decoded(schema: Schema, cells: Mapping[str, pa.Array], parts: np.ndarray | None = None, asking: Asking = DEFAULT) -> Rows:
     """A batch as a map sees it: every cell in its declared domain."""
-    return Rows(schema, {name: decode(schema[name], column) for name, column in cells.items()}, parts)
+    return Rows(schema, {name: decode(schema[name], column) for name, column in cells.items()}, parts, asking)
 
 
 def total(part: Sum, contributions: Contributions) -> list[int]:

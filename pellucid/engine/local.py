@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..public.asking import DEFAULT
 from ..public.rows import Rows
 from ..public.schema import Relation, Schema, Unit
 from ..query import Blocks, Joint, Pairs, Records, Sum, parts_of
@@ -23,10 +24,12 @@ class LocalEngine:
     """
 
     def __init__(self, data: Any, schema: Schema, relation: Relation, unit: Unit, batch_rows: int = BATCH_ROWS):
-        self.table: Table = open_table(data, [*schema, *([unit.column] if unit.column else [])], keep=unit.column is not None)
+        table = open_table(data, [*schema, *([unit.column] if unit.column else [])], unit.column)
+        check_types(table, schema, unit.column)
+        self.table: Table = table.kept()
         self.schema, self.relation, self.unit, self.batch_rows = schema, relation, unit, batch_rows
-        check_types(self.table, schema, unit.column)
         self.outcomes: Outcomes | None = None
+        self.asking = DEFAULT
         self.people: People | None = None
         if unit.column:
             ids = (batch[unit.column] for batch in self.table.batches([unit.column], 1 << 20))
@@ -44,7 +47,6 @@ class LocalEngine:
         self.table.check_unchanged()
 
     def totals(self, query: Sum | Joint) -> list[int]:
-        self.check_unchanged()
         return shielded(lambda: [value for part in parts_of(query) for value in total(part, self._contributions(part))])
 
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
@@ -58,7 +60,7 @@ class LocalEngine:
         whole = Rows.joined(self._read(part.columns, self.batch_rows), self.schema, self._names(part.columns))
         if isinstance(over, Blocks):
             # A block is one contribution, whoever owns its rows.
-            rows = Rows(self.schema, whole.columns)
+            rows = Rows(self.schema, whole.columns, asking=self.asking)
             blocks = (rows.take(index) for index in division(len(rows), self.people, over.count, self.relation))
             return over_blocks(part, blocks, over.count, self._note)
         if isinstance(over, Pairs):
@@ -71,10 +73,14 @@ class LocalEngine:
 
     def _read(self, columns: Sequence[str], size: int) -> Iterator[Rows]:
         names, start = self._names(columns), 0
+        self.check_unchanged()
         for cells in self.table.batches(names, size):
             stop = start + len(cells[names[0]])
-            yield decoded(self.schema, cells, None if self.people is None else self.people.parts[start:stop])
+            parts = None if self.people is None else self.people.parts[start:stop]
+            yield decoded(self.schema, cells, parts, self.asking)
             start = stop
+        # Rows of another table have been given the parts of this one's.
+        self.check_unchanged()
 
     def _shown(self, columns: Sequence[str], size: int) -> Iterator[Rows]:
         return track(self._read(columns, size), -(-self.rows // size), "reading records")

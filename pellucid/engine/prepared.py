@@ -35,12 +35,19 @@ class Prepared:
         """Rows of the table; secret under add-remove."""
         return self._engine.rows
 
+    @property
+    def held(self) -> bool:
+        """Whether the records were read for good, so that no model is asked about them again."""
+        return self._held is not None
+
     def batches(self) -> Iterator[tuple[Any, ...]]:
         """The reader's arrays, and the parts of the rows, for all records in order."""
         self._engine.check_unchanged()
         if self._held is None and self.rows * self._width <= MOST_HELD:
+            # The engine lets its last batch go only if the table is still the same: half a table is never held, nor two halves.
             self._held = list(self._read())
         yield from self._read() if self._held is None else self._held
+        self._engine.check_unchanged()
 
     def _read(self) -> Iterator[tuple[Any, ...]]:
         return ((*self._reader(rows), rows.parts) for rows in self._engine.batches(self._columns) if len(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from ..public.asking import Asking
 from ..public.rows import Rows
 from ..query import Joint, Sum
 from .sandbox import Outcomes
@@ -20,9 +21,14 @@ class Engine(Protocol):
     `mechanisms.secret_labels`, one label for each row or unit in that order, and never from what a row holds. `units` and
     `kernel` do this for rows of this process; an engine that has them elsewhere calls the same functions there.
 
+    The table is the one that was opened, or there is no answer. An engine has a copy that nobody else can write to, or compares
+    what it reads with what it opened: before the first row, and again after the last, as a table can be exchanged in between.
+
     An engine is one when it passes `tests/engine/engine_conformance.py`.
     """
 
+    asking: Asking
+    """How black boxes are asked about the records; set when the session is opened, from public things alone."""
     outcomes: Outcomes | None
     """What became of the blocks of the last function that was asked of blocks; for the owner of the process alone."""
 
@@ -35,10 +41,19 @@ class Engine(Protocol):
         """Rows of the table, kept or not; secret under add-remove."""
 
     def totals(self, query: Sum | Joint) -> list[int]:
-        """The exact integer totals of a query, the sums of a joint one after another. Errors say nothing about data."""
+        """The exact integer totals of a query, the sums of a joint one after another. Errors say nothing about data.
+
+        Whoever asks has paid, so a table that is not the one that was opened is refused with the words of `shield`.
+        """
 
     def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
-        """All records, decoded, in the fixed order. For the kernel alone: nothing of them may be shown, errors included."""
+        """All records, decoded, in the fixed order. For the kernel alone: nothing of them may be shown, errors included.
+
+        Ends with ReleaseFailed where the table has changed before the first batch was read or until the last one was.
+        """
 
     def check_unchanged(self) -> None:
-        """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then."""
+        """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then.
+
+        Asked before every charge, so that a table that has changed costs nothing, however often it is tried.
+        """

@@ -7,7 +7,8 @@ what cells mean is settled in `decode`, and no cell raises there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +24,8 @@ from .shield import CHANGED
 
 T = TypeVar("T")
 
+UNREADABLE = "the data file cannot be read as Parquet; check the path and that it was written completely."
+
 
 class Table(Protocol):
     """Where rows come from. The order of rows is fixed and means nothing."""
@@ -36,7 +39,10 @@ class Table(Protocol):
     def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]: ...
 
     def check_unchanged(self) -> None:
-        """Refuse a table that is not the one the session was opened on: who owns which row was settled then."""
+        """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then."""
+
+    def kept(self) -> Table:
+        """The same table, such that nobody else can write to it unnoticed."""
 
 
 class MemoryTable:
@@ -54,45 +60,94 @@ class MemoryTable:
             yield {name: piece.column(name) for name in columns}
 
     def check_unchanged(self) -> None:
-        """Arrow tables do not change; where it matters the session keeps a copy of buffers that others could write to."""
+        """Arrow tables do not change, and the buffers of one that is `kept` are its own."""
 
     def kept(self) -> MemoryTable:
-        """A table whose buffers are its own."""
-        sink = pa.BufferOutputStream()
+        """A copy. Arrow shares the memory of NumPy, pandas and polars, where whoever has the array can write."""
+        # Measured first and then written in place: a buffer that grows would need twice the memory for a moment.
+        measured = pa.MockOutputStream()
+        self._write(measured)
+        buffer = pa.allocate_buffer(measured.size())
+        self._write(pa.FixedSizeBufferWriter(buffer))
+        return MemoryTable(pa.ipc.open_stream(buffer).read_all())
+
+    def _write(self, sink: pa.NativeFile) -> None:
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table)
-        return MemoryTable(pa.ipc.open_stream(sink.getvalue()).read_all())
+
+
+State = tuple[int, ...]
+"""What tells one state of a file from another."""
+
+TICK = 12_000_000
+"""Nanoseconds, more than the clock of a file system takes for a step: later changes get a later time."""
+
+
+def _state(stat: os.stat_result) -> State:
+    # The time of the last change of any kind is the operating system's: unlike that of the last writing, nobody can set it back.
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 class ParquetTable:
-    """One Parquet file, or a folder of them, read a batch at a time."""
+    """One Parquet file, or a folder of them, read a batch at a time.
+
+    What is read are the files that were opened first, in the same state: this is checked on the open file, before the first and
+    after the last of its rows. Footers are those of the opening.
+    """
 
     def __init__(self, paths: Sequence[Path]):
-        self.paths = list(paths)
-        files = _attempt(lambda: [pq.ParquetFile(path) for path in self.paths])
-        if files is None:
-            raise DataError("the data file cannot be read as Parquet; check the path and that it was written completely.")
-        self.rows = sum(file.metadata.num_rows for file in files)
-        self.types = {field.name: field.type for field in files[0].schema_arrow}
-        for file in files:
-            if {field.name: field.type for field in file.schema_arrow} != self.types:
-                raise DataError("the Parquet files of the folder differ in their columns; write them with one schema.")
-            file.close()
-        self._state = self._look()
+        # Wherever this process goes meanwhile.
+        self.paths = [path.absolute() for path in paths]
+        states = _attempt(self._look)
+        if states is not None:
+            _let_pass(states)
+        footers = _attempt(lambda: [pq.read_metadata(path) for path in self.paths])
+        if states is None or footers is None:
+            raise DataError(UNREADABLE)
+        schemas = [{field.name: field.type for field in footer.schema.to_arrow_schema()} for footer in footers]
+        if any(schema != schemas[0] for schema in schemas):
+            raise DataError("the Parquet files of the folder differ in their columns; write them with one schema.")
+        self._states, self._footers = states, footers
+        self.rows, self.types = sum(footer.num_rows for footer in footers), schemas[0]
 
-    def _look(self) -> list[tuple[int, ...]]:
-        stats = [os.stat(path) for path in self.paths]
-        return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for s in stats]
+    def _look(self) -> list[State]:
+        return [_state(os.stat(path)) for path in self.paths]
 
     def check_unchanged(self) -> None:
-        if _attempt(self._look) != self._state:
+        if _attempt(self._look) != self._states:
             raise ReleaseFailed(CHANGED)
 
+    def kept(self) -> ParquetTable:
+        return self
+
     def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
-        for path in self.paths:
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
-                for batch in file.iter_batches(size, columns=list(columns), use_threads=False):
-                    yield {name: batch.column(name) for name in columns}
+        broken = False
+        try:
+            for path, state, footer in zip(self.paths, self._states, self._footers):
+                with pa.OSFile(str(path)) as file:
+                    _check_state(file, state)
+                    reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20)
+                    for batch in reader.iter_batches(size, columns=list(columns), use_threads=False):
+                        yield {name: batch.column(name) for name in columns}
+                    _check_state(file, state)
+        except Exception:
+            broken = True
+        if broken:
+            # Most likely because somebody has written to it meanwhile.
+            self.check_unchanged()
+            raise DataError(UNREADABLE)
+
+
+def _check_state(file: pa.OSFile, state: State) -> None:
+    if _state(os.fstat(file.fileno())) != state:
+        raise ReleaseFailed(CHANGED)
+
+
+def _let_pass(states: Sequence[State]) -> None:
+    """Wait until whatever happens to these files from now on has a later time than what happened last."""
+    wait = max(state[-1] for state in states) + TICK - time.time_ns()
+    if 0 < wait <= TICK:
+        time.sleep(wait / 1e9)
 
 
 def _attempt(action: Callable[[], T]) -> T | None:
@@ -103,58 +158,59 @@ def _attempt(action: Callable[[], T]) -> T | None:
         return None
 
 
-def open_table(data: Any, columns: Sequence[str] | None = None, keep: bool = False) -> Table:
+def open_table(data: Any, columns: Sequence[str] | None = None, ids: str | None = None) -> Table:
     """Anything with an Arrow stream (pandas, polars, pyarrow), a dict of arrays, or a Parquet path.
 
-    Only `columns` are looked at where they are given. `keep` copies buffers that the caller could still write to.
+    Only `columns` are looked at where they are given; `ids` is the one that says whose a row is.
     """
     if isinstance(data, str | os.PathLike):
         return _open_parquet(Path(data))
     if isinstance(data, pd.DataFrame):
-        table = _from_columns([(str(name), data.iloc[:, i]) for i, name in enumerate(data.columns)], columns)
-    elif isinstance(data, Mapping):
-        table = _from_columns([(str(name), column) for name, column in data.items()], columns)
-    elif isinstance(data, pa.Table) or hasattr(data, "__arrow_c_stream__"):
-        arrow = data if isinstance(data, pa.Table) else _attempt(lambda: pa.table(data))
-        if arrow is None:
-            raise DataError("the table could not be read as an Arrow stream; try a pandas or polars DataFrame.")
-        if len(set(arrow.column_names)) < len(arrow.column_names):
-            raise DataError("the table has two columns of the same name; rename one of them.")
-        table = MemoryTable(arrow if columns is None else arrow.select([c for c in columns if c in arrow.column_names]))
-        if not table.types:
-            table.rows = arrow.num_rows
-    else:
+        return _from_columns([(str(name), data.iloc[:, i]) for i, name in enumerate(data.columns)], columns, ids)
+    if isinstance(data, Mapping):
+        return _from_columns([(str(name), column) for name, column in data.items()], columns, ids)
+    if not isinstance(data, pa.Table) and not hasattr(data, "__arrow_c_stream__"):
         raise DataError(
             f"data of type {type(data).__name__} is not supported; give a pandas, polars or pyarrow table, a dict of arrays, "
             "or the path of a Parquet file."
         )
-    return table.kept() if keep else table
+    arrow = data if isinstance(data, pa.Table) else _attempt(lambda: pa.table(data))
+    if arrow is None:
+        raise DataError("the table could not be read as an Arrow stream; try a pandas or polars DataFrame.")
+    if len(set(arrow.column_names)) < len(arrow.column_names):
+        raise DataError("the table has two columns of the same name; rename one of them.")
+    return MemoryTable(arrow if columns is None else arrow.select([c for c in columns if c in arrow.column_names]))
 
 
 def _open_parquet(path: Path) -> ParquetTable:
     if path.is_dir():
-        files = sorted(path.glob("**/*.parquet"))
+        files = sorted(found for found in path.glob("**/*.parquet") if found.is_file() and not _hidden(found.relative_to(path)))
         if not files:
-            raise DataError(f"the folder {str(path)!r} holds no .parquet file.")
+            raise DataError(f"the folder {str(path)!r} holds no .parquet file; names that begin with '.' or '_' are left out.")
         return ParquetTable(files)
     if not path.exists():
         raise DataError(f"the data file {str(path)!r} does not exist.")
     return ParquetTable([path])
 
 
-def _from_columns(columns: Sequence[tuple[str, Any]], wanted: Sequence[str] | None) -> MemoryTable:
+def _hidden(path: Path) -> bool:
+    """Whether it is left over or half written: programs that write folders of files mark what is not data so."""
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _from_columns(columns: Sequence[tuple[str, Any]], wanted: Sequence[str] | None, ids: str | None) -> MemoryTable:
     if not columns:
         raise DataError("the table has no columns.")
     chosen = [(name, column) for name, column in columns if wanted is None or name in wanted]
     if len({name for name, _ in chosen}) < len(chosen):
         raise DataError("the table has two columns of the same name; rename one of them.")
-    arrays = {name: _to_arrow(column) for name, column in chosen}
+    arrays = {name: _to_arrow(column, name == ids) for name, column in chosen}
     if len({len(array) for array in arrays.values()}) > 1:
         raise DataError("the columns of the table differ in length; every column needs one cell per row.")
     return MemoryTable(pa.table(arrays))
 
 
-def _to_arrow(column: Any) -> pa.Array:
+def _to_arrow(column: Any, ids: bool = False) -> pa.Array:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
     if isinstance(column, np.ndarray) and column.ndim != 1:
@@ -163,17 +219,34 @@ def _to_arrow(column: Any) -> pa.Array:
     array = None
     if isinstance(kind, pd.CategoricalDtype):
         codes = pd.Categorical(column).codes.astype(np.int64)
-        levels = pa.array([_text(level) or "" for level in kind.categories], pa.string())
+        floats = ids and pd.api.types.is_float_dtype(kind.categories.dtype)
+        levels = pa.array(kind.categories) if floats else _texts(kind.categories, ids)
         array = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), levels)
     elif kind is not None and not pd.api.types.is_object_dtype(kind):
         array = _attempt(lambda: pa.array(column, from_pandas=True))
     if array is None:
         # Python objects have no type of their own, and guessing one from all cells would let a single cell decide how
         # every other one is read. So each cell becomes text by itself.
-        array = _attempt(lambda: pa.array([_text(cell) for cell in column], pa.string()))
+        array = _attempt(lambda: _texts(column, ids))
     if array is None:
         raise DataError("a column of the table is not a sequence of cells; give one-dimensional columns.")
     return array
+
+
+def _texts(cells: Iterable[Any], ids: bool) -> pa.Array:
+    """Every cell as text."""
+    if not ids:
+        return pa.array([_text(cell) for cell in cells], pa.string())
+    # A view: what is not text in the sense of Unicode still tells people apart.
+    return pa.array([_id_text(cell) for cell in cells], pa.large_binary()).view(pa.large_string())
+
+
+def _id_text(cell: Any) -> bytes | None:
+    """An id without a type. A whole number is the same one as a float; floats that could have been another number are no ids."""
+    if isinstance(cell, float | np.floating):
+        return str(int(cell)).encode() if cell.is_integer() and abs(int(cell)) < 1 << 53 else None
+    text = cell if isinstance(cell, str) else _text(cell)
+    return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
 def _text(cell: Any) -> str | None:
@@ -201,6 +274,11 @@ def check_types(table: Table, features: Mapping[str, Feature], unit_column: str 
     for name in wanted:
         kind = table.types[name]
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if name == unit_column and pa.types.is_floating(kind):
+            raise DataError(
+                f"the id column {name!r} holds {kind}, and floating-point numbers cannot tell long ids apart; read it as whole "
+                "numbers or text (in pandas with dtype 'Int64' or 'str') before opening the session."
+            )
         if not (_is_numeric(kind) or is_text(kind) or pa.types.is_null(kind)):
             raise DataError(f"column {name!r} holds {kind}; convert it to numbers or text before opening the session.")
 

@@ -38,12 +38,12 @@ class Trials:
         # The functions themselves are held too: the identity of one that is gone could be given to another.
         self._passed: dict[tuple[object, ...], FunctionTrial] = {}
 
-    def run(self, trial: FunctionTrial | None) -> None:
-        """Try this function, unless it passed before or there is none."""
+    def run(self, trial: FunctionTrial | None, again: bool = False) -> None:
+        """Try this function, unless it passed before or there is none; `again` tries it anew: it may have been changed."""
         if trial is None:
             return
         asked = trial.function
         key = (id(asked.function), asked.adapt, len(asked.default), asked.limits, trial.columns)
-        if key not in self._passed:
+        if again or key not in self._passed:
             try_function(asked, self._schema, trial.columns, trial.size)
             self._passed[key] = trial

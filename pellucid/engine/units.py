@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import DataError
 from ..mechanisms import secret_labels
 from ..public.schema import Relation
+from .decode import is_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,11 @@ class People:
 
 
 def people_of(ids: Iterable[pa.Array | pa.ChunkedArray], max_rows: int) -> People:
-    """The people of an id column, of whom each keeps at most so many rows. Claim: person-average"""
+    """The people of an id column, of whom each keeps at most so many rows. Claim: person-average
+
+    Ids are compared exactly, in the type they have: whole numbers as numbers, text byte by byte ("1", "01" and " 1" are three
+    people). An empty cell, and text that is empty or nothing but ASCII white space, is no id.
+    """
     person = None
     with contextlib.suppress(Exception):
         person = _numbered(ids)
@@ -44,14 +49,45 @@ def people_of(ids: Iterable[pa.Array | pa.ChunkedArray], max_rows: int) -> Peopl
 
 
 def _numbered(ids: Iterable[pa.Array | pa.ChunkedArray]) -> np.ndarray:
-    flat: list[pa.Array] = []
-    for piece in ids:
-        chunks = piece.chunks if isinstance(piece, pa.ChunkedArray) else [piece]
-        flat += [chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk for chunk in chunks]
-    if not flat:
+    """For every row the number of its person, in the order of rows; -1 without an id."""
+    chunks = itertools.chain.from_iterable(piece.chunks if isinstance(piece, pa.ChunkedArray) else [piece] for piece in ids)
+    exact = [_exact(chunk) for chunk in chunks if len(chunk)]
+    if not exact:
         return np.empty(0, dtype=np.int64)
-    codes = pd.factorize(pa.chunked_array(flat).to_pandas())[0]  # nulls and NaN are no ids: -1
-    return codes.astype(np.int64)
+    # The chunks of the result share one dictionary, in the order in which its values are met.
+    encoded = pa.chunked_array(exact).dictionary_encode().chunks
+    codes = np.concatenate([pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in encoded])
+    blank = _blank(encoded[0].dictionary)
+    if not blank.any():
+        return codes.astype(np.int64)
+    # The last entry is for rows without an id, whose code is -1.
+    number = np.append(np.where(blank, -1, np.cumsum(~blank) - 1), -1)
+    return number[codes]
+
+
+def _exact(ids: pa.Array) -> pa.Array:
+    """The ids in a type whose values Arrow tells apart exactly."""
+    kind = ids.type
+    if pa.types.is_dictionary(kind):
+        return pc.take(_exact(ids.dictionary), ids.indices)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(ids), pa.large_binary())
+    if is_text(kind):
+        # As bytes: for Arrow a single cell that is not UTF-8 is reason to refuse the column.
+        return ids.cast(pa.large_binary())
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return ids.cast(pa.decimal128(kind.precision, kind.scale))
+    if pa.types.is_floating(kind):
+        raise TypeError("floating-point numbers cannot tell long ids apart")
+    return ids
+
+
+def _blank(ids: pa.Array) -> np.ndarray:
+    """Which of these ids name nobody."""
+    if not pa.types.is_large_binary(ids.type):
+        return np.zeros(len(ids), dtype=bool)
+    trimmed = pc.ascii_trim_whitespace(ids.view(pa.large_string()))
+    return pc.equal(pc.binary_length(trimmed), 0).to_numpy(zero_copy_only=False)
 
 
 def _kept_rows(person: np.ndarray, max_rows: int) -> np.ndarray:

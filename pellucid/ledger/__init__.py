@@ -14,8 +14,16 @@ carry the hash of their charge, so an auditor who holds one asks `contains(hash)
 Amounts are integers, `SCALE` to one unit of ε or ρ: charges are rounded up, budgets down, and sums are exact. The day of an
 entry is kept, not the moment, because the moment would tell how long a run over private data took.
 
-Copy a ledger in use with SQLite's own backup. Until it is closed its newest entries are in the `-wal` file beside it, and
-reading the file in a process that has it open makes SQLite lose its locks.
+A ledger may be copied while it is in use, by any program: the copy has all entries there were when it was begun, or is refused
+as incomplete. The one program that must not read the file is one that writes to the ledger at that moment, in another thread:
+closing a file makes SQLite lose its locks on it.
+
+A file that is not there is not made unless `create=True` says so, because it may have been lost. Accounts are found by names that
+read the same (case, spaces and width do not count). An account knows the public number of people and the declared columns of its
+table; when they differ somebody has to say that the table changed, and what was released before is not replayed.
+
+A released text that cannot be committed, because the ledger is locked or the disk full, waits in `<ledger>.pending` beside it. It
+is committed at the next use, and replayed meanwhile.
 
 >>> ledger = Ledger(None)
 >>> account = ledger.open_account("ward-7", currency="epsilon", budget=2 * SCALE, delta="0", relation="replace", unit="patient")

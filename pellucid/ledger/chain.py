@@ -92,6 +92,8 @@ class Recount:
                     return f"entry {entry.seq} commits a reservation that does not exist or was committed before"
             case "not private":
                 bounded = False
+            case "table" | "changed":
+                pass
             case _:
                 return f"entry {entry.seq} is of an unknown kind"
         if (entry.budget, entry.spent, entry.bounded) != (budget, spent, bounded):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ..errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, LedgerError
+from ..errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, LedgerError, LedgerUnavailable
 from .chain import Recount, entry_hash, next_entry, sha256
+from .declared import Declared
+from .names import checked_name, find
+from .spool import Kept
 from .store import LedgerStore, ReadingTurn, WritingTurn
 from .values import Account, Entry, Reservation, VerifyResult, checked_terms, checked_text, checked_units, from_units, show
 
@@ -18,18 +25,23 @@ class Ledger:
 
     `durable` tells whether charges outlive the process: an in-memory ledger forgets what was spent when the process ends, and
     belongs to that process alone. A file may be opened by any number of processes and threads, and a `Ledger` may be carried
-    through a fork. `busy_seconds` is how long to wait for the others. A file that does not exist, or is empty, becomes a new
-    ledger. A `LedgerStore` is used as it was opened, and is closed with the ledger.
+    through a fork. `busy_seconds` is how long to wait for the others. A file that does not exist, or is empty, is refused: it
+    may have been lost. `create=True` makes it a new ledger. A `LedgerStore` is used as it was opened, and is closed with the
+    ledger.
+
+    Names of accounts are compared without case, and without spaces around them.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | LedgerStore | None, busy_seconds: float = 30.0):
+    def __init__(self, path: str | os.PathLike[str] | LedgerStore | None, busy_seconds: float = 30.0, *, create: bool = False):
         if not isinstance(path, LedgerStore):
             # Imported here because SQLAlchemy is slow to load, and much of Pellucid (saved explanations, plots) needs no ledger.
             from .sqlite import SqliteStore
 
-            path = SqliteStore(path, busy_seconds)
+            path = SqliteStore(path, busy_seconds, create=create)
         self._store: LedgerStore = path
+        self._charged = 0
         self.path, self.durable = path.place, path.durable
+        self._catch_up()
 
     def __enter__(self) -> Ledger:
         return self
@@ -41,32 +53,98 @@ class Ledger:
         """Let go of the file. An in-memory ledger is forgotten."""
         self._store.close()
 
-    def open_account(self, name: str, *, currency: str, budget: int, delta: str, relation: str, unit: str) -> Account:
-        """Create the account, or reopen it on the terms it was created with.
+    def open_account(
+        self,
+        name: str,
+        *,
+        currency: str,
+        budget: int,
+        delta: str,
+        relation: str,
+        unit: str,
+        create: bool = True,
+        table: Declared | None = None,
+        changed: str = "",
+    ) -> Account:
+        """Create the account, or reopen it on the terms it was created with; with `create=False`, only reopen it.
 
         Reopening with the budget the account was created with, or with the one it was raised to since, gives the account at
-        its current budget; any other difference is an AccountMismatch.
+        its current budget; any other difference is an AccountMismatch. So is another `table` than the account was opened for,
+        unless `changed` says why: then it is put on record, and no earlier release is replayed.
         """
-        checked_text("the account's name", name, required=True)
         asked = checked_terms(currency, budget, delta, relation, unit)
+        checked_text("changed", changed)
         with self._store.reading() as turn:
-            known = turn.first(name) is not None
-        if not known:
-            self._create(name, asked)
+            known = self._named(turn, name)
+            if known is None and not create:
+                raise self._unknown(turn, name)
+        stored = self._create(name, asked, table) if known is None else known
         with self._store.reading() as turn:
-            account, first = self._standing(turn, name)
+            account, first = self._standing(turn, stored)
         _check_terms(account, first.amount, asked)
-        return account
+        if table is None:
+            return account
+        return replace(account, changed=self._declare(stored, table, changed if known is not None else ""))
 
-    def _create(self, name: str, terms: dict[str, Any]) -> None:
-        with self._store.writing() as turn:
+    def _create(self, name: str, terms: dict[str, Any], table: Declared | None) -> str:
+        request = terms if table is None else {**terms, "table": table.to_dict()}
+        with self._writing() as turn:
             # Another process may have opened the account since.
-            if turn.first(name) is None:
-                head, _ = self._ends(turn, name)
+            known = self._named(turn, name)
+            if known is not None:
+                return known
+            name = checked_name(name)
+            head, _ = self._ends(turn, name)
+            self._append(
+                turn, head, account=name, kind="open", amount=terms["budget"], request=json.dumps(request, sort_keys=True),
+                budget=terms["budget"], spent=0, bounded=True,
+            )  # fmt: skip
+            return name
+
+    def _declare(self, name: str, table: Declared, changed: str) -> int:
+        """Compare the table with the one on record, record what is new about it, and tell since when it is this one."""
+        with self._store.reading() as turn:
+            if self._news(turn, name, table, changed) is None:
+                return self._changed(turn, name)
+        with self._writing() as turn:
+            news = self._news(turn, name, table, changed)
+            if news is not None:
+                head, latest = self._open_ends(turn, name)
+                kind, recorded = news
+                request, purpose = json.dumps({"table": recorded.to_dict()}), changed if kind == "changed" else ""
                 self._append(
-                    turn, head, account=name, kind="open", amount=terms["budget"], request=json.dumps(terms, sort_keys=True),
-                    budget=terms["budget"], spent=0, bounded=True,
+                    turn, head, account=name, kind=kind, purpose=purpose, request=request,
+                    budget=latest.budget, spent=latest.spent, bounded=latest.bounded,
                 )  # fmt: skip
+            return self._changed(turn, name)
+
+    def _news(self, turn: ReadingTurn, name: str, table: Declared, changed: str) -> tuple[str, Declared] | None:
+        """The entry that is to be written about this table: its kind and what it holds; None if all of it is known."""
+        said = turn.declarations(name)
+        newest = said[-1] if said else turn.first(name)
+        assert newest is not None
+        self._check(newest)
+        content = json.loads(newest.request).get("table")
+        recorded = table if content is None else Declared.from_dict(content)
+        differences = recorded.differences(table)
+        reasons = [entry.purpose for entry in said if entry.kind == "changed"]
+        # A program that is run again with the same reason means the same change.
+        if changed and (differences or reasons[-1:] != [changed]):
+            return "changed", table
+        if content is None:
+            return "table", table
+        if differences:
+            raise AccountMismatch(
+                f"account {name!r} was opened for another table: {'; '.join(differences)}. If these are other people, give them "
+                "an account of their own (name=). If it is the same table and it changed, say why with changed=, for example "
+                "Session(..., changed='second wave'): it goes on record, what was spent stays spent, and earlier releases are "
+                "not replayed."
+            )
+        joined = recorded.joined(table)
+        return None if joined == recorded else ("table", joined)
+
+    def _changed(self, turn: ReadingTurn, account: str) -> int:
+        return max((entry.seq for entry in turn.declarations(account) if entry.kind == "changed"), default=0)
 
     def account(self, name: str) -> Account:
         """The account as it stands now."""
@@ -79,53 +157,131 @@ class Ledger:
             return [self._standing(turn, name)[0] for name in turn.names()]
 
     def replay(self, account: str, key: str) -> str | None:
-        """The released text of the newest committed request with this key, or None. Free: it was released before.
+        """The released text of the newest request with this key, or None. Free: it was released before.
 
-        An empty key is never replayed.
+        An empty key is never replayed, nor is what was released of another table.
         """
         if not key:
             return None
         with self._store.reading() as turn:
-            found = turn.newest_release(account, key)
-        return None if found is None else self._checked_release(*found)
+            name = self._named(turn, account) or account
+            changed = self._changed(turn, name)
+            for kept, charge in reversed(self._waiting(turn)):
+                if charge.account == name and charge.key == key and charge.seq > changed:
+                    return kept.text
+            found = turn.newest_release(name, key)
+        return None if found is None or found[0].seq <= changed else self._checked_release(*found)
 
     def thread(self, account: str, key: str, after: int = 0) -> list[tuple[Entry, str | None]]:
-        """The entries of an account with this key that came after entry `after`, oldest first, with the text of each commit."""
+        """The entries of an account with this key that came after entry `after`, oldest first, with the text of each commit.
+
+        Those that were about another table are left out.
+        """
+        self._catch_up()
         with self._store.reading() as turn:
-            found = turn.thread(account, key, after)
+            name = self._named(turn, account) or account
+            found = turn.thread(name, key, max(after, self._changed(turn, name)))
         for entry, text in found:
             self._check(entry)
             if entry.kind == "commit":
                 self._checked_release(entry, text)
         return found
 
-    def reserve(self, account: str, amount: int, *, key: str, request: str, by: str = "", purpose: str = "") -> Reservation:
+    def reserve(
+        self,
+        account: str,
+        amount: int,
+        *,
+        key: str,
+        request: str,
+        by: str = "",
+        purpose: str = "",
+        changed: int | None = None,
+    ) -> Reservation:
         """Charge the account. When this returns the charge is on disk and stays spent, whatever happens next.
 
-        BudgetExceeded is raised with nothing written. Call this before any data is read.
+        BudgetExceeded is raised with nothing written. Call this before any data is read. Whoever holds a table gives the
+        account's `changed` as it was when it was opened; AccountMismatch if somebody declared another table since.
         """
-        return self._reserve(account, checked_units("the charge", amount), key, request, by, purpose)
+        return self._reserve(account, checked_units("the charge", amount), key, request, by, purpose, changed)
 
-    def prepaid(self, account: str, *, key: str, request: str, by: str = "", purpose: str = "") -> Reservation:
+    def prepaid(
+        self, account: str, *, key: str, request: str, by: str = "", purpose: str = "", changed: int | None = None
+    ) -> Reservation:
         """Put a question on record that an earlier charge with the same key has paid for; it costs nothing more."""
-        return self._reserve(account, 0, key, request, by, purpose)
+        return self._reserve(account, 0, key, request, by, purpose, changed)
 
-    def _reserve(self, account: str, amount: int, key: str, request: str, by: str, purpose: str) -> Reservation:
+    def _reserve(
+        self, account: str, amount: int, key: str, request: str, by: str, purpose: str, changed: int | None
+    ) -> Reservation:
         texts = {"key": checked_text("key", key), "request": checked_text("request", request), "by": checked_text("by", by)}
         texts["purpose"] = checked_text("purpose", purpose)
-        with self._store.writing() as turn:
+        with self._writing() as turn:
             head, latest = self._open_ends(turn, account)
-            if not amount and not (key and turn.has_paid(account, key)):
+            name = latest.account
+            if changed is not None and self._changed(turn, name) != changed:
+                raise AccountMismatch(
+                    f"another session has put on record that the table of account {name!r} changed. Open this session again, "
+                    "with the table as it is now; nothing was charged."
+                )
+            if not amount and not (key and turn.has_paid(name, key)):
                 raise LedgerError("nothing was paid for this key yet. Reserve an amount for it first.")
             left = latest.budget - latest.spent
             if amount > left:
-                currency = self._standing(turn, account)[0].currency
-                raise BudgetExceeded(account, currency, float(from_units(amount)), float(from_units(left)))
+                currency = self._standing(turn, name)[0].currency
+                raise BudgetExceeded(name, currency, float(from_units(amount)), float(from_units(left)))
             entry = self._append(
-                turn, head, account=account, kind="reserve", amount=amount, **texts,
+                turn, head, account=name, kind="reserve", amount=amount, **texts,
                 budget=latest.budget, spent=latest.spent + amount, bounded=latest.bounded,
             )  # fmt: skip
-        return Reservation(entry.seq, entry.account, entry.amount, entry.hash)
+        self._charged = max(self._charged, entry.seq)
+        return Reservation(entry.seq, name, amount, entry.hash, entry.budget, entry.spent, entry.bounded)
+
+    def settle(self, reservation: Reservation, released: str) -> Entry | None:
+        """Commit what was released, or keep it beside the ledger and commit it at the next use, if it cannot be written now.
+
+        None if it waits. It is replayed all the same, so whoever asks again does not pay again.
+        """
+        try:
+            return self.commit(reservation, released)
+        except (LedgerUnavailable, LedgerCorrupt):
+            self._store.spool.put(Kept(reservation.seq, reservation.hash, released))
+            return None
+        except KeyboardInterrupt:
+            self._store.spool.put(Kept(reservation.seq, reservation.hash, released))
+            raise
+
+    def waiting(self) -> int:
+        """How many released texts wait to be committed."""
+        with self._store.reading() as turn:
+            return len(self._waiting(turn))
+
+    def _waiting(self, turn: ReadingTurn) -> list[tuple[Kept, Entry]]:
+        """What waits for a commit, with its charge. What belongs to another ledger, or was committed since, does not."""
+        found = []
+        for kept in self._store.spool.items():
+            paid, done = turn.charge(kept.seq)
+            if paid is not None and paid.hash == kept.hash and paid.kind == "reserve" and done is None:
+                found.append((kept, paid))
+        return found
+
+    def _catch_up(self) -> None:
+        """Commit what waits. If that cannot be done now either, it waits on."""
+        for kept in self._store.spool.items():
+            with suppress(LedgerError):
+                with self._store.writing() as turn:
+                    paid, done = turn.charge(kept.seq)
+                    ours = paid if paid is not None and paid.hash == kept.hash else None
+                    if ours is not None and done is None:
+                        self._commit(turn, ours, kept.text)
+                if ours is not None:
+                    self._store.spool.remove(kept)
+
+    @contextmanager
+    def _writing(self) -> Iterator[WritingTurn]:
+        self._catch_up()
+        with self._store.writing() as turn:
+            yield turn
 
     def commit(self, reservation: Reservation, released: str) -> Entry:
         """Store what was released for a reservation, once."""
@@ -142,20 +298,23 @@ class Ledger:
                     f"reservation {reservation.seq} of account {reservation.account!r} was committed before. "
                     "Reserve again for another release."
                 )
-            head, latest = self._open_ends(turn, paid.account)
-            return self._append(
-                turn, head, released, account=paid.account, kind="commit", refers_to=paid.seq, key=paid.key, by=paid.by,
-                purpose=paid.purpose, released=sha256(released),
-                budget=latest.budget, spent=latest.spent, bounded=latest.bounded,
-            )  # fmt: skip
+            return self._commit(turn, paid, released)
+
+    def _commit(self, turn: WritingTurn, paid: Entry, released: str) -> Entry:
+        head, latest = self._open_ends(turn, paid.account)
+        return self._append(
+            turn, head, released, account=paid.account, kind="commit", refers_to=paid.seq, key=paid.key, by=paid.by,
+            purpose=paid.purpose, released=sha256(released),
+            budget=latest.budget, spent=latest.spent, bounded=latest.bounded,
+        )  # fmt: skip
 
     def not_private(self, account: str, why: str) -> Entry:
         """Record that something without a guarantee happened to this private object: its total is not bounded any more."""
         checked_text("why", why, required=True)
-        with self._store.writing() as turn:
+        with self._writing() as turn:
             head, latest = self._open_ends(turn, account)
             return self._append(
-                turn, head, account=account, kind="not private", purpose=why,
+                turn, head, account=latest.account, kind="not private", purpose=why,
                 budget=latest.budget, spent=latest.spent, bounded=False,
             )  # fmt: skip
 
@@ -164,25 +323,25 @@ class Ledger:
         budget = checked_units("budget", budget)
         checked_text("by", by, required=True)
         checked_text("purpose", purpose, required=True)
-        with self._store.writing() as turn:
+        with self._writing() as turn:
             head, latest = self._open_ends(turn, account)
+            name = latest.account
             if budget <= latest.budget:
                 raise LedgerError(
-                    f"the budget of account {account!r} is {show(latest.budget)} and can only be raised, not set to "
+                    f"the budget of account {name!r} is {show(latest.budget)} and can only be raised, not set to "
                     f"{show(budget)}. Give the new total, above {show(latest.budget)}."
                 )
             self._append(
-                turn, head, account=account, kind="raise", amount=budget - latest.budget, by=by, purpose=purpose,
+                turn, head, account=name, kind="raise", amount=budget - latest.budget, by=by, purpose=purpose,
                 budget=budget, spent=latest.spent, bounded=latest.bounded,
             )  # fmt: skip
-            return self._standing(turn, account)[0]
+            return self._standing(turn, name)[0]
 
     def history(self, account: str | None = None) -> list[Entry]:
         """The entries of one account, or of all, oldest first."""
         with self._store.reading() as turn:
-            if account is not None:
-                self._open_ends(turn, account)
-            return list(turn.entries(account))
+            name = None if account is None else self._open_ends(turn, account)[1].account
+            return list(turn.entries(name))
 
     def contains(self, hash: str) -> bool:
         """Whether the entry with this hash, as carried by a certificate, is in this ledger."""
@@ -193,8 +352,9 @@ class Ledger:
         """Recount the whole ledger from its first entry, trusting no stored total.
 
         Finds an edited, removed, moved or added entry, a changed release, totals that do not add up and an account that paid
-        more than its budget. It cannot find that the newest entries were cut off: compare `head`, or ask `contains` for the
-        hashes that certificates carry.
+        more than its budget; a ledger without any account is not fine either, as it can show nothing. It cannot find that
+        somebody cut off the newest entries with care, or put an older copy back: compare `head`, or ask `contains` for the hashes
+        that certificates carry.
         """
         count = Recount(self._store.start)
         try:
@@ -211,6 +371,9 @@ class Ledger:
             return VerifyResult(False, count.entries, count.entries + 1, str(error), count.head)
         if damage:
             return VerifyResult(False, count.entries, None, damage, count.head)
+        if not count.entries:
+            empty = "it holds no account: nothing was ever opened in it, or it is not the ledger you mean"
+            return VerifyResult(False, 0, None, empty, count.head)
         return VerifyResult(True, count.entries, None, f"{count.entries} entries verify", count.head)
 
     def _append(self, turn: WritingTurn, head: Entry | None, text: str | None = None, **values: Any) -> Entry:
@@ -223,20 +386,46 @@ class Ledger:
         head, latest = turn.ends(name)
         if latest is not None:
             self._check(latest)
-        if head is not None and head is not latest:
+        if head is not None and head != latest:
             self._check(head)
+            if head.account == name:
+                raise self._damaged(head.seq, "it is not found among the entries of its account")
+        if self._charged and (head is None or head.seq < self._charged):
+            raise LedgerCorrupt(
+                f"ledger {self.path!r} was replaced by an older copy while it was open: entry {self._charged} is gone. Put the "
+                "newer one back; nothing was written."
+            )
         return head, latest
 
     def _open_ends(self, turn: ReadingTurn, name: str) -> tuple[Entry | None, Entry]:
-        head, latest = self._ends(turn, name)
+        """The newest entry of all and the newest of the account that this name means."""
+        head, latest = self._ends(turn, checked_text("the account's name", name))
         if latest is None:
-            known = ", ".join(repr(other) for other in turn.names()) or "none yet"
-            raise LedgerError(f"account {name!r} is not in this ledger. Known accounts: {known}. Open it with its budget first.")
+            known = self._named(turn, name)
+            latest = None if known is None else self._ends(turn, known)[1]
+        if latest is None:
+            raise self._unknown(turn, name)
         return head, latest
+
+    def _named(self, turn: ReadingTurn, name: str) -> str | None:
+        """The account that a name means, as it is stored; None if there is none."""
+        checked = checked_name(name)
+        return name if turn.first(name) is not None else find(checked, turn.names())
+
+    def _unknown(self, turn: ReadingTurn, name: str) -> LedgerError:
+        known = turn.names()
+        close = difflib.get_close_matches(name, known, n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        listed = ", ".join(repr(other) for other in known) or "none yet"
+        return LedgerError(
+            f"account {name!r} is not in this ledger{meant}. Known accounts: {listed}. A new account, with a budget of its own, "
+            "is opened on purpose: Session(..., create=True), `pellucid explain --create` or `pellucid ledger create`."
+        )
 
     def _standing(self, turn: ReadingTurn, name: str) -> tuple[Account, Entry]:
         """The account now, and the entry that opened it."""
         _, latest = self._open_ends(turn, name)
+        name = latest.account
         first = turn.first(name)
         if first is None:
             raise self._damaged(latest.seq, "the entry that opened its account is missing")
@@ -244,7 +433,7 @@ class Ledger:
         terms = json.loads(first.request)
         account = Account(
             name, terms["currency"], terms["delta"], terms["relation"], terms["unit"],
-            latest.budget, latest.spent, bool(latest.bounded),
+            latest.budget, latest.spent, bool(latest.bounded), self._changed(turn, name),
         )  # fmt: skip
         return account, first
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import threading
@@ -9,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Table, select
@@ -17,9 +19,11 @@ from sqlalchemy.pool import NullPool
 
 from ..errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from .chain import VERSION, start_of
+from .spool import FileSpool, MemorySpool, Spool
 from .store import LedgerStore
-from .tables import ENTRIES, FORMAT, RELEASES, TABLES, SqlReadingTurn, SqlWritingTurn
+from .tables import DECLARATIONS_INDEX, ENTRIES, FORMAT, RELEASES, TABLES, SqlReadingTurn, SqlWritingTurn
 
+T = TypeVar("T")
 LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 NO_PLACE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
 NO_ROOM = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM")
@@ -30,16 +34,23 @@ class SqliteStore(LedgerStore):
 
     A file may be opened by any number of processes and threads, and an open store may be carried through a fork; what is in
     memory belongs to one process. `busy_seconds` is how long to wait for the others. A file that does not exist, or is empty,
-    becomes a new ledger.
+    becomes a new ledger with `create`, and is refused without.
+
+    A turn's pages are in the file itself when the turn has ended, and page one counts the entries; so a copy of the file alone
+    has them all, or counts more or fewer than it has. Ledgers that kept their newest entries in a log beside them (0.1.0) are
+    converted when they are opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, busy_seconds: float = 30.0):
+    journal = "TRUNCATE"
+    """How a turn is undone when it is cut short. Unlike that of DELETE, its end is synced to disk."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, busy_seconds: float = 30.0, create: bool = False):
         if path is not None and os.fspath(path) in ("", ":memory:"):
             raise LedgerError(f"ledger path {os.fspath(path)!r} is no file; give a file, or None for a ledger in memory.")
         self.place = None if path is None else os.path.abspath(os.fspath(path))
         self.durable = self.place is not None
         self.start = ""
-        self._busy_seconds = float(busy_seconds)
+        self._busy_seconds, self._create = float(busy_seconds), create or path is None
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._file: tuple[int, int] | None = None
@@ -50,6 +61,10 @@ class SqliteStore(LedgerStore):
         with self._lock:
             self._connected()
 
+    @functools.cached_property
+    def spool(self) -> Spool:
+        return MemorySpool() if self.place is None else FileSpool(f"{self.place}.pending")
+
     @contextmanager
     def reading(self) -> Iterator[SqlReadingTurn]:
         with self._transaction("BEGIN") as connection:
@@ -59,12 +74,20 @@ class SqliteStore(LedgerStore):
     def writing(self) -> Iterator[SqlWritingTurn]:
         # A plain BEGIN takes the lock at the first insertion, when two processes may have read the same balance.
         with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield SqlWritingTurn(connection)
+            turn = SqlWritingTurn(connection)
+            yield turn
+            if turn.newest is not None:
+                _count(connection, turn.newest)
 
     def damage(self) -> str | None:
         with self._transaction("BEGIN") as connection:
+            self._check_count(connection)
             found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-        return None if found == "ok" else "the database file is damaged (PRAGMA integrity_check tells more)"
+        if found == "ok":
+            return None
+        return (
+            "the database file is damaged, or an incomplete copy that was made during a turn (PRAGMA integrity_check tells more)"
+        )
 
     def close(self) -> None:
         with self._lock:
@@ -80,9 +103,10 @@ class SqliteStore(LedgerStore):
             if connection.in_transaction():
                 raise LedgerUnavailable("the ledger was called from inside its own transaction; try again after it returns.")
             try:
-                self._patiently(lambda: _run(connection, begin))
+                self._patiently(lambda: _begin(connection, begin))
                 yield connection
-                connection.commit()
+                self._patiently(lambda: _run(connection, "COMMIT"))
+                _abandon(connection)
             except DBAPIError as error:
                 _abandon(connection)
                 if self.durable:
@@ -93,16 +117,23 @@ class SqliteStore(LedgerStore):
                 _abandon(connection)
                 raise
 
-    def _patiently(self, act: Callable[[], None]) -> None:
-        """SQLite gives up at once on some locks (switching to WAL, recovery after a crash) without its own waiting."""
+    def _patiently(self, act: Callable[[], T], longest: float = 0.002, at_most: float = 0.02) -> T:
+        """Try again until nobody else has the file.
+
+        SQLite's own waiting sleeps for so long between two looks that a reader beside busy writers waits for seconds, and it
+        gives up at once on some locks (leaving the log of 0.1.0, recovery after a crash).
+        """
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
                 return act()
             except DBAPIError as error:
-                if not _code(error).startswith(LOCKED) or time.monotonic() >= deadline:
+                left = deadline - time.monotonic()
+                if not _code(error).startswith(LOCKED) or left <= 0:
                     raise
-                time.sleep(0.005 + 0.01 * secrets.randbelow(1000) / 1000)
+                # By chance and longer each time, so that several do not keep meeting.
+                time.sleep(min(left, longest * (1 + secrets.randbelow(1000)) / 1000))
+                longest = min(at_most, 1.5 * longest)
 
     def _connected(self) -> Connection:
         if self._closed:
@@ -133,18 +164,20 @@ class SqliteStore(LedgerStore):
 
     def _connect(self) -> Connection:
         self._check_place()
-        connection: Connection | None = None
         try:
-            connection = self._engine().connect()
-            opened = connection
-            self._patiently(lambda: self._prepare(opened))
+            return self._patiently(self._try_to_connect, at_most=0.5)
+        except DBAPIError as error:
+            raise self._explain(error) from None
+
+    def _try_to_connect(self) -> Connection:
+        connection = self._engine().connect()
+        try:
+            self._prepare(connection)
             return connection
-        except BaseException as error:
-            if connection is not None:
-                with suppress(DBAPIError):
-                    connection.close()
-            if isinstance(error, DBAPIError):
-                raise self._explain(error) from None
+        except BaseException:
+            # Closed before the next try: two that wait for each other to let go of the old log would wait for ever.
+            with suppress(DBAPIError):
+                connection.close()
             raise
 
     def _engine(self) -> sa.Engine:
@@ -153,7 +186,7 @@ class SqliteStore(LedgerStore):
             sa.URL.create("sqlite", database=self.place or ":memory:"),
             poolclass=NullPool,
             hide_parameters=True,
-            connect_args={"isolation_level": None, "timeout": self._busy_seconds, "check_same_thread": False},
+            connect_args={"isolation_level": None, "timeout": 0, "check_same_thread": False},
         )
 
     def _check_place(self) -> None:
@@ -162,26 +195,75 @@ class SqliteStore(LedgerStore):
         parent = os.path.dirname(self.place)
         if not os.path.isdir(parent):
             raise LedgerUnavailable(f"there is no directory {parent!r} for the ledger. Create it, or give another path.")
-        if self.start and not os.path.exists(self.place):
+        if os.path.exists(self.place):
+            return
+        if self.start:
             raise LedgerUnavailable(f"ledger {self.place!r} was removed. Put the file back; nothing was written.")
+        if not self._create:
+            raise self._missing(f"there is no ledger {self.place!r}")
+
+    def _missing(self, found: str) -> LedgerUnavailable:
+        name = os.path.basename(str(self.place))
+        return LedgerUnavailable(
+            f"{found}. If there was one, put it back: a new one knows nothing of what was spent. To start one on purpose, give "
+            f"create=True, in Session(..., ledger={name!r}, create=True) or Ledger({name!r}, create=True), or use "
+            f"`pellucid ledger create {name} ACCOUNT --epsilon BUDGET`."
+        )
 
     def _prepare(self, connection: Connection) -> None:
         """Make a new ledger of an empty file; refuse a file of another kind before anything in it is changed."""
         try:
+            self._patiently(lambda: _begin(connection, "BEGIN"))
             fresh = self._recognise(connection)
+            if fresh and (self.start or not self._create):
+                raise self._missing(f"{self.place!r} is empty and no ledger")
+            logged = _pragma(connection, "journal_mode") == "wal"
+            if not fresh:
+                self._check_count(connection, at_least=logged)
             connection.rollback()
-            self._make_durable(connection)
+            if logged and not fresh:
+                self._convert(connection)
+            self._patiently(lambda: self._make_durable(connection))
             connection.rollback()
             if fresh:
-                _run(connection, "BEGIN IMMEDIATE")
-                # Another process may have made the ledger since.
-                if self._recognise(connection):
-                    TABLES.create_all(connection, checkfirst=False)
-                    connection.execute(FORMAT.insert(), {"version": VERSION, "chain": secrets.token_hex(16)})
-                connection.commit()
-                self._recognise(connection)
+                self._make_ledger(connection)
         finally:
             _abandon(connection)
+
+    def _make_ledger(self, connection: Connection) -> None:
+        self._patiently(lambda: _begin(connection, "BEGIN IMMEDIATE"))
+        # Another process may have made the ledger since.
+        if self._recognise(connection):
+            TABLES.create_all(connection, checkfirst=False)
+            connection.execute(FORMAT.insert(), {"version": VERSION, "chain": secrets.token_hex(16)})
+            self._recognise(connection)
+        self._patiently(lambda: _run(connection, "COMMIT"))
+
+    def _convert(self, connection: Connection) -> None:
+        """A ledger of 0.1.0: from its log into the file, counted. Killed in between, it is such a ledger still."""
+        _run(connection, "BEGIN IMMEDIATE")
+        DECLARATIONS_INDEX.create(connection, checkfirst=True)
+        self._count_again(connection)
+        _run(connection, f"PRAGMA journal_mode={self.journal}")
+        connection.rollback()
+        _run(connection, "BEGIN IMMEDIATE")
+        self._count_again(connection)
+
+    def _count_again(self, connection: Connection) -> None:
+        _count(connection, _newest(connection))
+        connection.commit()
+
+    def _check_count(self, connection: Connection, at_least: bool = False) -> None:
+        """A copy that was made during a turn, or lost its end, has not as many entries as it counts.
+
+        Programs of 0.1.0 do not count; so a ledger with a log may have more.
+        """
+        counted, found = _pragma(connection, "user_version"), _newest(connection)
+        if found < counted or (found > counted and not at_least):
+            raise LedgerCorrupt(
+                f"ledger {self.place!r} is incomplete: it counts {counted} entries and has {found}. It was copied while an entry "
+                "was written, or its end was cut off. Copy it again, or restore it from a backup; nothing was written."
+            )
 
     def _recognise(self, connection: Connection) -> bool:
         """Whether the file is empty. A ledger sets where its chain starts; anything else is refused."""
@@ -206,13 +288,13 @@ class SqliteStore(LedgerStore):
         return False
 
     def _make_durable(self, connection: Connection) -> None:
-        mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
-        # FULL syncs the log at every commit (NORMAL loses charges on power failure); macOS needs fullfsync for a real one.
-        for setting in ("synchronous=FULL", "fullfsync=ON", "checkpoint_fullfsync=ON"):
+        mode = _pragma(connection, f"journal_mode={self.journal}")
+        # FULL syncs at every commit (NORMAL loses charges on power failure); macOS needs fullfsync for a real one.
+        for setting in ("synchronous=FULL", "fullfsync=ON"):
             _run(connection, f"PRAGMA {setting}")
-        if self.durable and mode != "wal":
+        if self.durable and mode != self.journal.lower():
             raise LedgerUnavailable(
-                f"the place of ledger {self.place!r} does not support SQLite's write-ahead log (journal mode {mode!r}). "
+                f"ledger {self.place!r} cannot be written safely where it is (journal mode {mode!r}). "
                 "Put the ledger on a local disk; nothing was written."
             )
 
@@ -237,13 +319,37 @@ class SqliteStore(LedgerStore):
         if code.startswith(NO_ROOM):
             return LedgerUnavailable(f"{place} could not be stored ({code}). Free disk space or repair the disk, then try again.")
         return LedgerCorrupt(
-            f"{place} is damaged, or is not a Pellucid ledger ({code or 'unreadable text'}). Restore it from a backup, or give "
-            "the path of another file; do not start an empty ledger for the same people."
+            f"{place} is damaged, an incomplete copy, or not a Pellucid ledger ({code or 'unreadable text'}). Restore it from a "
+            "backup, or give the path of another file; do not start an empty ledger for the same people."
         )
 
 
 def _run(connection: Connection, statement: str) -> None:
     connection.exec_driver_sql(statement)
+
+
+def _begin(connection: Connection, statement: str) -> None:
+    """Begin a transaction, and see the file as it is now: a plain BEGIN alone does not look at it yet."""
+    try:
+        _run(connection, statement)
+        if statement == "BEGIN":
+            _pragma(connection, "user_version")
+    except DBAPIError:
+        _abandon(connection)
+        raise
+
+
+def _pragma(connection: Connection, name: str) -> Any:
+    return connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+
+
+def _newest(connection: Connection) -> int:
+    return int(connection.execute(select(sa.func.coalesce(sa.func.max(ENTRIES.c.seq), 0))).scalar_one())
+
+
+def _count(connection: Connection, entries: int) -> None:
+    # On page one, which every turn writes anyway, and first in the file.
+    _run(connection, f"PRAGMA user_version={entries}")
 
 
 def _abandon(connection: Connection) -> None:
@@ -287,8 +393,8 @@ _roll = threading.RLock()
 
 def _before_fork() -> None:
     # SQLite counts its file locks per process, in memory that a fork copies. A child of a process with an open connection
-    # believes it holds locks it does not hold, even on a connection of its own: when the parent then closes, the log that the
-    # child writes to is deleted and its charges are lost. So no file is open while a process forks.
+    # believes it holds locks it does not hold, even on a connection of its own, and two could write at once. So no file is open
+    # while a process forks.
     _roll.acquire()
     for store in list(_living):
         store._lock.acquire()

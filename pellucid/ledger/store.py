@@ -8,15 +8,20 @@ block ends, everything it appended is kept; when the block raises, nothing is.
 Errors leave a store as LedgerUnavailable (locked, full, out of reach), LedgerCorrupt (damaged, or no ledger) or another
 LedgerError, in words and without the backend's own error behind them, which may quote what was to be stored.
 
+A copy of the place, made at any moment by a program that knows nothing of it, has all entries whose turns had ended when the
+copying began, or is refused as LedgerCorrupt, in words that say "incomplete".
+
 A new store has to pass `tests/ledger/store_conformance.py`, and nothing else.
 """
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+from .spool import MemorySpool, Spool
 from .values import Entry
 
 
@@ -55,6 +60,10 @@ class ReadingTurn(ABC):
     def newest_release(self, account: str, key: str) -> tuple[Entry, str | None] | None:
         """The newest commit of this account with this key, with its text."""
 
+    def declarations(self, account: str) -> list[Entry]:
+        """The entries of this account of kind "table" or "changed", oldest first: few, and asked for with every charge."""
+        return [entry for entry in self.entries(account) if entry.kind in ("table", "changed")]
+
     @abstractmethod
     def charge(self, seq: int) -> tuple[Entry | None, Entry | None]:
         """Entry number `seq`, and the commit that refers to it."""
@@ -92,6 +101,11 @@ class LedgerStore(ABC):
     """Whether entries outlive the process. They are then safe, even if the power fails, when a writing turn has ended."""
     start: str
     """What the first entry follows: `chain.start_of` a random name that is stored when the ledger is made, and never changes."""
+
+    @functools.cached_property
+    def spool(self) -> Spool:
+        """Where released texts wait when no turn can be had: as durable as the store is, and never locked."""
+        return MemorySpool()
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[ReadingTurn]:

@@ -54,15 +54,20 @@ RELEASES = Table(
 IS_COMMIT = ENTRIES.c.kind == sa.literal_column("'commit'")
 COMMITS: dict[str, Any] = {"sqlite_where": IS_COMMIT, "postgresql_where": IS_COMMIT}
 REFERS = ENTRIES.c.refers_to.is_not(None)
+IS_DECLARATION = ENTRIES.c.kind.in_([sa.literal_column("'table'"), sa.literal_column("'changed'")])
 sa.Index("entries_of_account", ENTRIES.c.account, ENTRIES.c.seq)
 sa.Index("commits_by_key", ENTRIES.c.account, ENTRIES.c.key, ENTRIES.c.seq, **COMMITS)
 sa.Index("one_commit_each", ENTRIES.c.refers_to, unique=True, sqlite_where=REFERS, postgresql_where=REFERS)
+DECLARATIONS_INDEX = sa.Index(
+    "declarations", ENTRIES.c.account, ENTRIES.c.seq, sqlite_where=IS_DECLARATION, postgresql_where=IS_DECLARATION
+)
 
 INSERT = ENTRIES.insert()
 INSERT_TEXT = RELEASES.insert()
 ALL = select(ENTRIES).order_by(ENTRIES.c.seq)
 OF_ACCOUNT = ALL.where(ENTRIES.c.account == bindparam("name"))
 FIRST = OF_ACCOUNT.limit(1)
+DECLARATIONS = OF_ACCOUNT.where(IS_DECLARATION)
 ENDS = ALL.where(
     ENTRIES.c.seq.in_(
         [
@@ -127,6 +132,9 @@ class SqlReadingTurn(ReadingTurn):
         row = self._connection.execute(RELEASED, {"name": account, "key": key}).first()
         return None if row is None else (to_entry(row), row.text)
 
+    def declarations(self, account: str) -> list[Entry]:
+        return [to_entry(row) for row in self._connection.execute(DECLARATIONS, {"name": account})]
+
     def charge(self, seq: int) -> tuple[Entry | None, Entry | None]:
         found = [to_entry(row) for row in self._connection.execute(CHARGE, {"number": seq})]
         paid = next((entry for entry in found if entry.seq == seq), None)
@@ -145,10 +153,14 @@ class SqlReadingTurn(ReadingTurn):
 class SqlWritingTurn(SqlReadingTurn, WritingTurn):
     """The same, and insertions; that only the next entry can be inserted is for the database to see to."""
 
+    newest: int | None = None
+    """The number of the entry that was appended last in this turn."""
+
     def append(self, entry: Entry, text: str | None = None) -> None:
         self._connection.execute(INSERT, {**vars(entry), "bounded": int(entry.bounded)})
         if text is not None:
             self._connection.execute(INSERT_TEXT, {"seq": entry.seq, "text": text})
+        self.newest = entry.seq
 
 
 def to_entry(row: Row[Any]) -> Entry:

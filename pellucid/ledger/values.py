@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import LedgerError
 from ..mechanisms import RESOLUTION
+from ..public.texts import storable
 
 SCALE = RESOLUTION
 """Stored integers per unit of ε or ρ."""
@@ -68,6 +69,8 @@ class Account:
     """All charges so far, released for or not."""
     bounded: bool
     """False once something not private happened to this object: its total is no longer bounded by what was spent."""
+    changed: int = 0
+    """The number of the entry that declared its present table; 0 if it is the one it was opened for."""
 
     @property
     def remaining(self) -> int:
@@ -79,7 +82,8 @@ class Entry:
     """One line of the ledger. `budget`, `spent` and `bounded` are the account's standing after it.
 
     `kind` is "open" (amount: the budget), "reserve" (the charge), "commit" (`refers_to` the reserve it completes), "raise"
-    (what was added to the budget) or "not private" (`purpose` says what happened).
+    (what was added to the budget), "not private" (`purpose` says what happened), "table" (`request` says what is public about
+    the private table, where the account did not know) or "changed" (the same, of another table; `purpose` says why).
     """
 
     seq: int
@@ -99,7 +103,7 @@ class Entry:
     day: str
     """The day it was written (UTC), as YYYY-MM-DD."""
     request: str
-    """What was asked, as text; the terms of the account if `kind` is "open"."""
+    """What was asked, as text; the terms of the account if `kind` is "open"; the table if it is "table" or "changed"."""
     key: str
     """What identical requests have in common."""
     budget: int
@@ -128,6 +132,12 @@ class Reservation:
     """The charge, in stored integers."""
     hash: str
     """The hash of its entry, which certificates carry."""
+    budget: int = 0
+    """The account's budget when it was charged."""
+    spent: int = 0
+    """What the account had spent then, this charge included."""
+    bounded: bool = True
+    """Whether the account's total was bounded then."""
 
 
 @dataclass(frozen=True)
@@ -150,20 +160,12 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _storable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def checked_text(what: str, value: str, *, required: bool = False) -> str:
     if not isinstance(value, str):
         raise LedgerError(f"{what} must be text, not {type(value).__name__}.")
     if required and not value.strip():
         raise LedgerError(f"{what} must not be empty: the ledger records it for whoever reads the account later.")
-    if "\0" in value or not _storable(value):
+    if "\0" in value or not storable(value):
         raise LedgerError(f"{what} holds characters that cannot be stored; give plain Unicode text without NUL characters.")
     return value
 

@@ -17,9 +17,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import ModelError
-from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused, tried
+from .asking import AS_THEY_ARE
+from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
+from .ready import Ready, Refusals, Refused
+from .row_wise import tried
 from .rows import Rows
 from .schema import Columns, Schema
 
@@ -119,7 +122,7 @@ class ReadyClustering(Ready):
     """A clustering that passed its trial on public records, bound to a schema."""
 
     refusals = Refusals(
-        batch="it raised {error} on a smaller batch of the same records; a clustering must be a function of one row.",
+        batch="it raised {error} on another batch of the same records; a clustering must be a function of one row.",
         changed="its label for a record changed {what}; a clustering must be a function of one row (no fitting, ranks, batch "
         "statistics or state).",
     )
@@ -133,12 +136,13 @@ class ReadyClustering(Ready):
 
     def labels(self, rows: Rows | Columns) -> np.ndarray:
         """The position of each record's cluster in the declared order; -1 for a record that belongs to none."""
-        return self.predict(self.inputs(rows if isinstance(rows, dict) else rows.columns))
+        if isinstance(rows, dict):
+            return self.predict(self.inputs(rows), AS_THEY_ARE)
+        return self.predict(self.inputs(rows.columns), rows.asking)
 
-    def predict(self, inputs: Any) -> np.ndarray:
-        """Positions of clusters for the predictor's own inputs, -1 for a record that belongs to none."""
-        positions = self.row_by_row(inputs)
-        return np.where(np.isnan(positions), -1.0, positions).astype(np.int64)
+    def declared(self, answers: np.ndarray) -> np.ndarray:
+        """Positions of clusters, -1 for a record that belongs to none."""
+        return np.where(np.isnan(answers), -1.0, answers).astype(np.int64)
 
     def raw(self, inputs: Any) -> np.ndarray:
         """Positions as floats, NaN for a label that was not declared."""
@@ -155,8 +159,8 @@ class ReadyClustering(Ready):
             )
         return positions
 
-    def agree(self, answers: np.ndarray, again: np.ndarray) -> bool:
-        return np.array_equal(again, answers)
+    def apart(self, answers: np.ndarray, again: np.ndarray) -> np.ndarray:
+        return np.array(answers != again)
 
     def positions(self, labels: Sequence[Any] | np.ndarray) -> np.ndarray:
         """Labels as positions in the declared order, NaN for one that was not declared."""

@@ -12,6 +12,7 @@ import pickle
 import secrets
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -60,13 +61,24 @@ def _function_bytes(function: Any) -> bytes:
     """What a function is made of: its code and the values it carries; one that carries what has no bytes equals only itself."""
     code = getattr(function, "__code__", None)
     if code is None:
-        return secrets.token_bytes(32)
+        return _token(function)
     carried = [cell.cell_contents for cell in function.__closure__ or ()] + [function.__defaults__, function.__kwdefaults__]
     try:
         values = _bytes_of([carried, [function.__globals__.get(name) for name in code.co_names if _plain(function, name)]])
     except Exception:
-        values = secrets.token_bytes(32)
+        values = _token(function)
     return code_bytes(code) + values
+
+
+_tokens: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
+
+
+def _token(predictor: Any) -> bytes:
+    """Bytes that belong to this object and to no other one, as long as it lives."""
+    try:
+        return _tokens.setdefault(predictor, secrets.token_bytes(32))
+    except TypeError:
+        return secrets.token_bytes(32)
 
 
 def _plain(function: Any, name: str) -> bool:

@@ -14,13 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ModelError
-from .black_box import BlackBox, Input, PrivateTraining, Ready, Refusals, Refused, tried
+from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
+from .ready import Ready, Refusals, Refused
+from .row_wise import tried
 from .schema import Schema
 
-TOLERANCE = 2.0**-32
-"""Differences between batch sizes up to this share of the range are rounding, not dependence on the batch."""
+NEARLY = 2.0**-10
+"""Answers to questions of other sizes that differ by less than this part of the range differ in their last bits only."""
 
 
 @fingerprinted_as("pellucid.model", "Model")
@@ -39,6 +41,9 @@ class Model(BlackBox):
     """The range it answers in, which is enforced; (0, 1) by default for a classifier, required for any other model."""
     positive: Any = None
     """The class of a classifier whose probability is the answer; the second one of two when not given."""
+    precision: float | None = None
+    """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands, as
+    those of some networks do on some processors, and which would be refused otherwise."""
 
     def __init__(
         self,
@@ -49,17 +54,18 @@ class Model(BlackBox):
         positive: Any = None,
         input: Input | None = None,
         name: str = "",
+        precision: float | None = None,
     ):
         if not (hasattr(predictor, "predict") or callable(predictor)):
             raise ModelError(f"{type(predictor).__name__} is neither an estimator with predict() nor a callable.")
         classes = getattr(predictor, "classes_", None) if hasattr(predictor, "predict_proba") else None
         output, positive = _output_range(output, classes), _positive_class(positive, classes)
         super().__init__(predictor, features, trained_on, input, name)
-        settle(self, output=output, positive=positive)
+        settle(self, output=output, positive=positive, precision=_checked_precision(precision, output))
 
     @property
     def declared(self) -> list[Any]:
-        return list(self.output)
+        return [*self.output, *([] if self.precision is None else [self.precision])]
 
     @property
     def range(self) -> float:
@@ -68,7 +74,14 @@ class Model(BlackBox):
 
     @property
     def bound_text(self) -> str:
-        return f"declared range [{self.output[0]:g}, {self.output[1]:g}], enforced by clipping"
+        rounded = "" if self.precision is None else f", answers rounded to multiples of {self.precision:g}"
+        return f"declared range [{self.output[0]:g}, {self.output[1]:g}], enforced by clipping{rounded}"
+
+    @property
+    def assumption(self) -> str:
+        if self.precision is None:
+            return super().assumption
+        return f"{super().assumption}, after rounding to multiples of {self.precision:g}"
 
     def ready(self, schema: Schema) -> ReadyModel:
         return tried(self, schema)
@@ -87,6 +100,14 @@ def _output_range(output: Sequence[float] | None, classes: Any) -> tuple[float, 
     if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
         raise ModelError(f"output=({lo:g}, {hi:g}): the range must be finite and its lower end below its upper end.")
     return lo, hi
+
+
+def _checked_precision(precision: float | None, output: tuple[float, float]) -> float | None:
+    if precision is None:
+        return None
+    if isinstance(precision, bool) or not isinstance(precision, int | float) or not 0 < precision <= (output[1] - output[0]) / 2:
+        raise ModelError(f"precision={precision!r}: give a positive number, small against the range of the output, such as 1e-4.")
+    return float(precision)
 
 
 def _positive_class(positive: Any, classes: Any) -> Any:
@@ -110,18 +131,18 @@ class ReadyModel(Ready):
     """A model that passed its trial on public records, bound to a schema."""
 
     refusals = Refusals(
-        batch="it raised {error} on a smaller batch of the same records.",
+        batch="it raised {error} on another batch of the same records.",
         changed="its answer for a record changed {what}; a model must be a function of one row (no ranks, batch statistics "
         "or state).",
+        nearly=" The change is in the last digits: with precision=, for example precision=1e-4, they are rounded away.",
     )
 
     def __init__(self, model: Model, schema: Schema, features: tuple[str, ...], input: str):
         super().__init__(_callable_of(model), schema, features, input)
         self.model = model
 
-    def predict(self, inputs: Any) -> np.ndarray:
+    def declared(self, answers: np.ndarray) -> np.ndarray:
         """One number per row inside the declared range; a row that fails takes the middle of the range."""
-        answers = self.row_by_row(inputs)
         lo, hi = self.model.output
         return np.clip(np.where(np.isnan(answers), (lo + hi) / 2, answers), lo, hi)
 
@@ -133,7 +154,8 @@ class ReadyModel(Ready):
             raise Refused(
                 "it must return one number per row; a classifier needs predict_proba(), several outputs need one Model each."
             )
-        return answers
+        precision = self.model.precision
+        return answers if precision is None else np.round(answers / precision) * precision
 
     def accepted(self, inputs: Any) -> np.ndarray:
         answers = self.raw(inputs)
@@ -141,8 +163,8 @@ class ReadyModel(Ready):
             raise Refused("it returned NaN for some of them; make it answer for every record of the declared domain.")
         return answers
 
-    def agree(self, answers: np.ndarray, again: np.ndarray) -> bool:
-        return bool(np.all(np.abs(again - answers) <= TOLERANCE * self.model.range))
+    def apart(self, answers: np.ndarray, again: np.ndarray) -> np.ndarray:
+        return ~(np.abs(self.declared(again) - self.declared(answers)) <= NEARLY * self.model.range)
 
 
 def _callable_of(model: Model) -> Callable[[Any], Any]:

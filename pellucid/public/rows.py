@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .asking import DEFAULT, Asking
 from .model import Model
 from .schema import Columns, Schema
+
+Changes = Mapping[str, float | np.ndarray]
+"""Columns to be set, to one (inner) value or to one for every record."""
+
+
+def weighted(table: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """`table @ weights`, every row by itself: the last bits of a matrix product depend on how many rows there are."""
+    if weights.ndim > 1:
+        return np.column_stack([weighted(table, column) for column in weights.T])
+    found: np.ndarray = (np.ascontiguousarray(table) * weights).sum(axis=1)
+    return found
 
 
 class Rows:
     """A batch of decoded records, as a map sees it: columns in inner form, and models to ask about them."""
 
-    def __init__(self, schema: Schema, columns: Columns, parts: np.ndarray | None = None):
-        self.schema, self.columns, self.parts = schema, columns, parts
+    def __init__(self, schema: Schema, columns: Columns, parts: np.ndarray | None = None, asking: Asking = DEFAULT):
+        self.schema, self.columns, self.parts, self.asking = schema, columns, parts, asking
         self._inputs: dict[int, Any] = {}
 
     def __len__(self) -> int:
@@ -25,16 +37,23 @@ class Rows:
     def __getitem__(self, name: str) -> np.ndarray:
         return self.columns[name]
 
-    def predict(self, model: Model, changes: dict[str, float | np.ndarray] | None = None) -> np.ndarray:
+    def predict(self, model: Model, changes: Changes | None = None) -> np.ndarray:
         """The model's answer for every record, with some columns set to other (inner) values."""
+        return self.predict_each(model, [changes or {}])[0]
+
+    def predict_each(self, model: Model, each: Iterable[Changes]) -> list[np.ndarray]:
+        """As `predict`, for several changes one after another; quicker, because a few records fill no question alone."""
         ready = model.ready(self.schema)
-        inputs = self._inputs.get(id(model))
+        return ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
+
+    def _changed(self, model: Model, changes: Changes) -> Any:
+        ready, inputs = model.ready(self.schema), self._inputs.get(id(model))
         if inputs is None:
             inputs = self._inputs[id(model)] = ready.inputs(self.columns)
-        for name, value in (changes or {}).items():
+        for name, value in changes.items():
             if name in ready.features:
                 inputs = ready.with_column(inputs, name, np.broadcast_to(np.asarray(value, dtype=float), len(self)))
-        return ready.predict(inputs)
+        return inputs
 
     def frame(self) -> pd.DataFrame:
         """The records as a user knows them: declared columns in declared order, with declared values."""
@@ -48,8 +67,9 @@ class Rows:
         listed = list(batches)
         parts = [batch.parts for batch in listed if batch.parts is not None]
         merged = {name: np.concatenate([np.empty(0), *(batch[name] for batch in listed)]) for name in columns}
-        return cls(schema, merged, np.concatenate(parts) if parts else None)
+        asking = listed[0].asking if listed else DEFAULT
+        return cls(schema, merged, np.concatenate(parts) if parts else None, asking)
 
     def take(self, index: np.ndarray) -> Rows:
         parts = None if self.parts is None else self.parts[index]
-        return Rows(self.schema, {name: column[index] for name, column in self.columns.items()}, parts)
+        return Rows(self.schema, {name: column[index] for name, column in self.columns.items()}, parts, self.asking)

@@ -19,12 +19,17 @@ import numpy as np
 from ..errors import LoadError, SchemaError
 from .fingerprint import fingerprinted_as
 from .frozen import settle
+from .texts import storable
 
 Relation = Literal["replace", "add-remove"]
 RELATIONS: tuple[str, ...] = get_args(Relation)
 
 Columns = dict[str, np.ndarray]
 """Columns in their inner form: numbers as float64, categories as positions in the declared order."""
+
+
+SAID_BY_CELLS = ("category", "missing", "unknown", "clusters")
+"""Keys of a file whose values are compared with what is in the data."""
 
 
 def check_relation(neighbors: str) -> Relation:
@@ -226,8 +231,9 @@ class Unit:
     """
 
     column: str | None = None
-    """The column that says whose a row is; rows without an id are dropped. Without a column nothing can be enforced: noise
-    is scaled up `max_rows` times and certificates are conditional on nobody having more rows than that."""
+    """The column that says whose a row is: whole numbers or text, not floats, compared exactly ("1" and "01" are two people).
+    Rows without an id, or with one that is empty or blank, are dropped. Without a column nothing can be enforced: noise is
+    scaled up `max_rows` times and certificates are conditional on nobody having more rows than that."""
     max_rows: int = 1
     """How many rows of a person count. With a column so many are kept, chosen independently of their content, and averaged,
     so that bounds do not grow."""
@@ -269,6 +275,8 @@ class Schema(Mapping[str, Feature]):
                 raise SchemaError(f"Schema: {name!r} is not a column name.")
             if not isinstance(feature, Number | Category):
                 raise SchemaError(f"Schema: {name!r} must be a pel.Number or a pel.Category, not {type(feature).__name__}.")
+            if not storable(json.dumps({name: feature.to_dict()}, ensure_ascii=False)):
+                raise SchemaError(f"Schema: column {name!r} is declared with text that cannot be stored (half a character).")
         self._features: dict[str, Feature] = dict(features)
 
     def __getitem__(self, name: str) -> Feature:
@@ -367,12 +375,33 @@ def read_structured(path: str | Path, what: str) -> Any:
     import yaml
 
     try:
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        if path.suffix == ".json":
+            return json.loads(text)
+        content = yaml.safe_load(text)
+        _refuse_words_for_booleans(path.name, yaml.compose(text, Loader=yaml.SafeLoader))
+        return content
     except json.JSONDecodeError as error:
         raise LoadError(f"{path.name}: line {error.lineno} is not valid JSON.") from None
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         raise LoadError(f"{path.name}: line {'?' if line is None else line + 1} is not valid YAML.") from None
+
+
+def _refuse_words_for_booleans(where: str, node: Any, key: str = "") -> None:
+    """YAML takes no, yes, on and off for booleans; among categories they are words, and the column would match nothing."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            _refuse_words_for_booleans(where, value, str(name.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _refuse_words_for_booleans(where, value, key)
+    elif key in SAID_BY_CELLS and node.tag == "tag:yaml.org,2002:bool" and node.value.lower() not in ("true", "false"):
+        raise LoadError(
+            f"{where}: line {node.start_mark.line + 1}: YAML takes {node.value} under '{key}:' for a boolean. If cells say "
+            f'"{node.value}", put it in quotes; if the column is of booleans, write [false, true].'
+        )
 
 
 def did_you_mean(name: Any, known: Any) -> str:

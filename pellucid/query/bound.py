@@ -30,6 +30,9 @@ class Bound(ABC):
     """Noise scales of the coordinates relative to each other; empty when they are equal."""
     one: int = UNITS
     """Grid units that `Answer.numbers` counts as one: the radius of the set, or one record."""
+    grid: int | None = UNITS
+    """Units that the largest size of what is rounded is divided into (a value, or the row that products are made of); None where
+    contributions are whole numbers. docs/threat-model.md has the table."""
     of_blocks: bool = False
     """Whether only blocks contribute: a person with several rows has no part of such a contribution."""
 

@@ -205,6 +205,7 @@ class CrossCells(Bound):
     groups: int
     sizes: tuple[int, ...]
     claim = "cross-cells"
+    grid = None
 
     def __post_init__(self) -> None:
         if self.groups < 1 or not self.sizes or min(self.sizes) < 1:
@@ -302,7 +303,7 @@ class Ball(Bound):
 
     LIMIT = 1 << 26
     """Units per radius: squares of 2^26 add up over 2^10 coordinates inside 64 bits."""
-    one = LIMIT
+    one = grid = LIMIT
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 1024 or not self.radius > 0:
@@ -356,7 +357,7 @@ class Gram(Bound):
 
     LIMIT = 1 << 17
     """Units per radius of a row: 18 bits, so that products over 2^16 rows are exact in floats."""
-    one = LIMIT**2
+    one, grid = LIMIT**2, LIMIT
 
     def __post_init__(self) -> None:
         if self.length < 1 or not self.radius > 0:

@@ -19,16 +19,43 @@ import pandas as pd
 
 from .. import errors
 from ..errors import PlanError
+from ..public.black_box import PrivateTraining
 from ..public.fingerprint import code_bytes
 
 ASSUMPTIONS = (
-    "The function, and everything it refers to, is public: it was not made from the records.",
     "The function reads nothing about people but the rows it is given, and sends them nowhere.",
     "The function passes nothing from one block to another outside its process: by files, the network or another program.",
     "The function does not attack the machine: it leaves processes alone that it has not started.",
     "A block is too slow or too large because of its own records, not because of the load other blocks put on the machine.",
 )
 """What a certificate has to list, because separate processes cannot enforce it."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Something a function refers to that was made from data: a fitted model, a table of means, thresholds.
+
+    >>> Derived("age groups", trained_on="other data").name
+    'age groups'
+    """
+
+    name: str
+    """What certificates call it."""
+    trained_on: Any = None
+    """Required, since certificates depend on it: "other data", "this data" or `PrivateTraining(eps, delta)`."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise PlanError(f"Derived({self.name!r}): give it a name, by which the certificate can speak of it.")
+        if self.trained_on not in ("other data", "this data") and not isinstance(self.trained_on, PrivateTraining):
+            raise PlanError(
+                f"Derived({self.name!r}, trained_on={self.trained_on!r}): say what it was made from: 'other data', 'this data' "
+                "or pel.PrivateTraining(eps, delta). Certificates depend on it."
+            )
+
+    def describe(self) -> dict[str, str]:
+        """As plain data, for requests."""
+        return {"name": self.name, "trained_on": repr(self.trained_on)}
 
 
 @dataclass(frozen=True)

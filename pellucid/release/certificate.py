@@ -10,7 +10,19 @@ from typing import Any
 from ..errors import PlanError
 from ..mechanisms import epsilon_of_rho, to_replace
 
-STATUS = ("proved", "conditional", "not private")
+STATUS = {
+    "proved": "",
+    "proved for row-wise models": "it holds if the model answers for each record from that record alone, and remembers none; "
+    "its code was tried on public records, not read",
+    "proved for isolated functions": "it holds if the function passes nothing from one block of people to another; its code runs "
+    "in a process of its own for each block, and was not read",
+    "conditional": "it holds if the conditions do that come first among the assumptions",
+    "not private": "this result carries no guarantee",
+}
+"""What a certificate may say of its guarantee, the strongest first, and what each adds in words."""
+
+IN_MEMORY = "in memory"
+"""What certificates call a ledger that is no file."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +30,7 @@ class Certificate:
     """One release's guarantee, in the words of a reviewer."""
 
     status: str
-    """"proved", "conditional" or "not private"."""
+    """One of `STATUS`; "proved" alone is for what was read and understood."""
     conditions: tuple[str, ...]
     """What a conditional guarantee is conditional on."""
     assumptions: tuple[str, ...]
@@ -52,7 +64,7 @@ class Certificate:
     day: str
     """The day of the release; the moment would tell how long a run took."""
     ledger: str
-    """The file that the charge is in."""
+    """The file that the charge is in; "in memory" if the account's total is known to one process only."""
     entry: str
     """The hash of the charge: the ledger can be asked whether it contains it."""
     versions: dict[str, str]
@@ -61,6 +73,13 @@ class Certificate:
     @property
     def private(self) -> bool:
         return self.status != "not private"
+
+    @property
+    def status_line(self) -> str:
+        """The status, and what a reader must not overlook about it."""
+        alone = "; the total is known to one process only" if self.private and self.ledger == IN_MEMORY else ""
+        said = STATUS.get(self.status, "")
+        return self.status.upper() + (f": {said}" if said else "") + alone
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,7 +99,7 @@ class Certificate:
         entry = f"entry {self.entry[:16]}…" if self.entry else "no entry of its own"
         asked = "".join([f", by {self.by}" if self.by else "", f", for {self.purpose}" if self.purpose else ""])
         return [
-            ("status", [self.status.upper() + ("" if self.private else ": this result carries no guarantee")]),
+            ("status", [self.status_line]),
             ("guarantee of this release", self._guarantee()),
             ("spent on this account so far", [f"{spent} of {budget}{unbounded}"]),
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
@@ -156,7 +175,7 @@ class Total:
     relation: str
     """Under which neighbours it holds."""
     status: str
-    """The weakest status among them."""
+    """The weakest status among them; where some rest on row-wise models and others on isolated functions, both are named."""
     accounts: tuple[str, ...]
     """The private objects that paid."""
     units: tuple[str, ...]
@@ -184,7 +203,7 @@ def total(certificates: Sequence[Certificate], same_people: bool = True) -> Tota
         raise PlanError("total() takes a non-empty list of certificates, for example [e.certificate for e in explanations].")
     # A release that was loaded or replayed twice is one release; so are the answers that one charge has paid for, and the
     # worst of them says what they are together.
-    unique = list({(c.entry or id(c)): c for c in sorted(listed, key=lambda c: STATUS.index(c.status))}.values())
+    unique = list({(c.entry or id(c)): c for c in sorted(listed, key=lambda c: list(STATUS).index(c.status))}.values())
     relation = "replace" if any(c.relation == "replace" for c in unique) else "add-remove"
     groups: dict[str, list[Certificate]] = {}
     for certificate in unique:
@@ -194,11 +213,18 @@ def total(certificates: Sequence[Certificate], same_people: bool = True) -> Tota
     epsilon, delta = max(s[0] for s in sums), max(s[1] for s in sums)
     rhos = [s[2] for s in sums if s[2] is not None]
     units = tuple(sorted({c.unit for c in unique}))
-    status = max((c.status for c in unique), key=STATUS.index)
-    if len(units) > 1 and status == "proved":
+    status = _together({c.status for c in unique})
+    if len(units) > 1 and status.startswith("proved"):
         status = "conditional"
     accounts = tuple(sorted({c.account for c in unique}))
     return Total(epsilon, delta, max(rhos) if len(rhos) == len(sums) else None, relation, status, accounts, units)
+
+
+def _together(found: set[str]) -> str:
+    """The status of several releases: the weakest, or all that a proof rests on."""
+    weakest = max(found, key=list(STATUS).index)
+    rests_on = [status.removeprefix("proved for ") for status in STATUS if status in found and status.startswith("proved for ")]
+    return f"proved for {' and '.join(rests_on)}" if weakest.startswith("proved for ") else weakest
 
 
 def _compose(group: Sequence[Certificate], relation: str) -> tuple[float, float, float | None]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
+from typing import Any
 
+from ..errors import PlanError
 from ..mechanisms import Spend
-from ..public.black_box import PROBES, PrivateTraining
+from ..public.asking import STRICT
+from ..public.black_box import BlackBox, PrivateTraining
 from ..public.schema import Unit
 from ..query.reviewed import is_ours
 from .account import OpenAccount
@@ -37,14 +41,17 @@ def certificate_of(
     charges: Sequence[Charge],
     private: bool,
     entry: str,
+    total: dict[str, Any],
 ) -> Certificate:
-    """The certificate of a release that cost `spend` and was charged as entry `entry` of the ledger."""
+    """The certificate of a release that cost `spend` and was charged as entry `entry` of the ledger.
+
+    `total` is what the account has spent in all.
+    """
     public = plan.public
     epsilon, delta, rho = account.guarantee(spend)
     conditions = _conditions(explainer, plan)
-    status = "not private" if not private else "conditional" if conditions else "proved"
     return Certificate(
-        status=status,
+        status=_status(private, conditions, explainer, plan),
         conditions=conditions,
         assumptions=(*conditions, *_standing_assumptions(explainer, plan, account)),
         explainer=explainer.describe(),
@@ -54,7 +61,7 @@ def certificate_of(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        total=account.total(),
+        total={**total, "bounded": total["bounded"] and private},
         charges=tuple(charge.to_dict(spend.currency) for charge in charges),
         protects=_protects(explainer, public.unit),
         bounds=_bound_sources(explainer, plan),
@@ -68,33 +75,77 @@ def certificate_of(
     )
 
 
+def drafted(explainer: Explainer, plan: Plan, account: OpenAccount, asker: Asker) -> Certificate:
+    """The certificate of a release before it is paid for: whatever cannot be said or stored is refused now, not afterwards."""
+    draft = certificate_of(
+        explainer, plan, account, asker, spend=plan.public.spend, charges=(), private=True, entry="", total={"bounded": True}
+    )
+    try:
+        json.dumps(draft.to_dict(), ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        raise PlanError(
+            f"{type(explainer).__name__}: a name, label or text of this request cannot be stored; give plain Unicode text, "
+            "numbers and lists of these. Nothing was charged."
+        ) from None
+    return draft
+
+
+def completed(draft: Certificate, charges: Sequence[Charge], currency: str, private: bool, entry: str, total: Any) -> Certificate:
+    """A drafted certificate with what happened since."""
+    return replace(
+        draft,
+        status=draft.status if private else "not private",
+        charges=tuple(charge.to_dict(currency) for charge in charges),
+        total={**total, "bounded": total["bounded"] and private},
+        entry=entry,
+    )
+
+
+def _status(private: bool, conditions: Sequence[str], explainer: Explainer, plan: Plan) -> str:
+    """Plainly proved is only what was read and understood: everything that touched a row."""
+    if not private:
+        return "not private"
+    if conditions:
+        return "conditional"
+    if plan.trial is not None:
+        return "proved for isolated functions"
+    return "proved for row-wise models" if explainer.only_asked(plan) else "proved"
+
+
 def _conditions(explainer: Explainer, plan: Plan) -> tuple[str, ...]:
     unit, relation, conditions = plan.public.unit, plan.public.relation, []
     if not is_ours(type(explainer)):
         conditions.append(f"the explainer {type(explainer).__qualname__} is not part of Pellucid and was not reviewed")
     if not unit.column and unit.max_rows > 1:
         conditions.append(f"no person has more than {unit.max_rows} rows: there is no id column to enforce it")
-    for model in explainer.models:
-        if model.trained_on == "this data":
-            conditions.append(
-                f"the model {model.name} was trained without privacy on the same people; it is treated as public and nothing "
-                "is claimed about what the model itself reveals"
+    conditions += explainer.conditions()
+    for used in explainer.relies_on:
+        if used.trained_on == "this data":
+            made = (
+                f"the model {used.name} was trained without privacy on the same people"
+                if isinstance(used, BlackBox)
+                else f"{used.name} was made from the same people's records without privacy"
             )
-        if isinstance(model.trained_on, PrivateTraining):
-            conditions += [f"{model.name}: {condition}" for condition in model.trained_on.conditions]
-            if model.trained_on.relation not in (None, relation):
+            itself = "the model itself" if isinstance(used, BlackBox) else f"{used.name} itself"
+            conditions.append(f"{made}; it is treated as public and nothing is claimed about what {itself} reveals")
+        if isinstance(used.trained_on, PrivateTraining):
+            conditions += [f"{used.name}: {condition}" for condition in used.trained_on.conditions]
+            if used.trained_on.relation not in (None, relation):
                 conditions.append(
-                    f"{model.name} was found under {model.trained_on.relation} neighbours; its guarantee is of that kind, "
+                    f"{used.name} was found under {used.trained_on.relation} neighbours; its guarantee is of that kind, "
                     f"and under {relation} it is another number"
                 )
     return tuple(conditions)
 
 
 def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount) -> tuple[str, ...]:
-    listed = [
-        f"{model.name} is a function of one row (tried on {PROBES} public records, in other orders and batch sizes)"
-        for model in explainer.models
-    ]
+    asked = explainer.only_asked(plan)
+    listed = [model.assumption for model in asked]
+    if plan.public.strict and asked:
+        listed.append(
+            f"the models were asked about {STRICT:,} records at a time, each time in a process of its own: they carry nothing "
+            "from one such question to the next, but could within one"
+        )
     if not account.ledger.durable:
         listed.append("the ledger is in memory: the total spent is known to this process only")
     return (*listed, *explainer.assumptions(), *plan.assumptions)
@@ -110,15 +161,20 @@ def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
 
 def _protects(explainer: Explainer, unit: Unit) -> dict[str, str]:
     says = {"explanation data": f"protected, {unit.text}"}
-    for model in explainer.models:
-        if isinstance(model.trained_on, PrivateTraining):
-            training = f"protected by its own training, {model.trained_on.text}; a person in both pays the sum"
-        elif model.trained_on == "this data":
-            training = "not protected: the model was trained on these people without privacy, and is treated as public"
+    for used in explainer.relies_on:
+        model = isinstance(used, BlackBox)
+        if isinstance(used.trained_on, PrivateTraining):
+            training = f"protected by its own training, {used.trained_on.text}; a person in both pays the sum"
+        elif used.trained_on == "this data":
+            made = "the model was trained on these people" if model else "it was made from these people's records"
+            training = f"not protected: {made} without privacy, and is treated as public"
         else:
             training = "other data: nothing is claimed about it"
-        says[f"training data of {model.name}"] = training
-        says[f"the model {model.name} itself"] = "not protected: its answers appear in the release"
+        says[f"training data of {used.name}"] = training
+        if model:
+            says[f"the model {used.name} itself"] = "not protected: its answers appear in the release"
+        else:
+            says[f"{used.name} itself"] = "not protected: what the function makes of it appears in the release"
     return {**says, "record asked about": explainer.about_record()}
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..errors import PlanError
 from ..public.black_box import BlackBox
 from ..public.model import Model
 from ..public.schema import Schema
+from ..query.functions import Derived
 from ..query.reviewed import is_ours, written_here
 from ..sensitivity import Flow
 from .door import Ask
@@ -66,6 +68,16 @@ class Explainer(ABC):
         """The black boxes involved; each is tried on public records before anything is charged."""
         return ()
 
+    @property
+    def relies_on(self) -> tuple[BlackBox | Derived, ...]:
+        """All that was made from data and goes into the release: certificates say from whose, and what that means."""
+        return self.models
+
+    def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
+        """The black boxes whose answers about people are taken as they come. The guarantee rests on each being a function of one
+        row, which was tried. Any other was read, and Pellucid computes its answers itself."""
+        return tuple(model for model in self.models if not is_read(model))
+
     @abstractmethod
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The features asked about, whose bounds go on the certificate; raises when one is not declared."""
@@ -95,9 +107,18 @@ class Explainer(ABC):
         """What reads what, from the records to the explanation; the stages that are charged must be an enabling set of it."""
         return None
 
+    def has_shape_of(self, stored: Explanation) -> bool:
+        """Whether a stored result has the shape that this request's has: ledgers of the version before do not tell one thing
+        from a list of one."""
+        return True
+
     def about_record(self) -> str:
         """What the certificate says about the record asked about."""
         return "none is involved"
+
+    def conditions(self) -> tuple[str, ...]:
+        """What this explainer's guarantee is conditional on beyond the session's own list."""
+        return ()
 
     def assumptions(self) -> tuple[str, ...]:
         """What this explainer's guarantee rests on beyond the session's own list and the plan's."""
@@ -107,6 +128,17 @@ class Explainer(ABC):
     def asks_one_by_one(self) -> bool:
         """Whether it answers questions one after another, through `Session.open`, instead of one release."""
         return False
+
+
+def is_read(model: BlackBox) -> bool:
+    """Whether a black box is none: its predictor is one of ours, and says that nothing but its own file computes its answers."""
+    kind: Any = type(model.predictor)
+    return as_written(model) and is_ours(kind) and getattr(model.predictor, "computed_here", False) is True
+
+
+def as_written(model: BlackBox) -> bool:
+    """Whether a model or clustering is of a class of ours, with nothing put in the place of a method."""
+    return is_ours(type(model)) and vars(model).keys() <= {field.name for field in fields(model)}
 
 
 class Interactive(Explainer, Generic[S]):

@@ -16,6 +16,7 @@ import pandas as pd
 
 from ..errors import LoadError, PlanError
 from ..mechanisms import NoiseLaw
+from ..public.texts import storable
 from .certificate import Certificate
 
 FORMAT = 1
@@ -75,7 +76,9 @@ class Explanation(ABC):
             "content": self.content(),
             "certificate": self.certificate.to_dict() if self.certificate else None,
         }
-        return json.dumps(body, ensure_ascii=False)
+        text = json.dumps(body, ensure_ascii=False)
+        # What was paid for is stored whatever its labels hold: half a character is escaped, and read back as it was.
+        return text if storable(text) else json.dumps(body)
 
     def save(self, path: str | Path) -> None:
         """Write `to_json()` to a file; `pellucid.load` reads it back."""

@@ -31,6 +31,8 @@ class Public:
     """The number of units; None under add-remove, where it is secret."""
     expected_rows: int | None = None
     """A public guess of it."""
+    strict: bool = False
+    """Whether models are asked in processes of their own."""
 
     @property
     def count_needed(self) -> bool:

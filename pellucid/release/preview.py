@@ -31,9 +31,11 @@ class Preview:
     stages: dict[str, float]
     """The share of the spend that each stage gets."""
     affordable: bool
-    """Whether the account can pay for it now."""
+    """Whether the account can pay for it now, or need not."""
     notes: tuple[str, ...]
     """What else is known before paying."""
+    free: bool = False
+    """Whether it would be answered from the ledger, because an identical request was released before."""
 
     @property
     def largest_error(self) -> float:
@@ -51,6 +53,7 @@ class Preview:
             "gap": self.gap,
             "stages": self.stages,
             "affordable": self.affordable,
+            "free": self.free,
             "notes": list(self.notes),
         }
 
@@ -66,6 +69,8 @@ class Preview:
         if len(self.stages) > 1:
             lines.append("  stages: " + ", ".join(f"{name} {share:.0%}" for name, share in self.stages.items()))
         lines += [f"  note: {note}" for note in self.notes]
-        if not self.affordable:
+        if self.free:
+            lines.append("  free: an identical request was released before and is answered from the ledger")
+        elif not self.affordable:
             lines.append("  the account cannot pay for it")
         return "\n".join(lines)

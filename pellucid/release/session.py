@@ -11,26 +11,35 @@ from typing import Any
 import numpy as np
 
 from ..engine import LocalEngine
+from ..engine.apart import apart
 from ..engine.sandbox import Outcomes
 from ..engine.trial import Trials
 from ..errors import DataError, PlanError
-from ..ledger import Entry, Ledger, charge_units, checked_text
+from ..ledger import Entry, Ledger, Reservation, charge_units, checked_text
 from ..ledger.accounting import Amount, Budget
 from ..mechanisms import Spend, source
+from ..public.asking import Asking
+from ..public.row_wise import tried
 from ..public.schema import Schema, Unit, check_relation
 from .account import OpenAccount
-from .certify import Asker, certificate_of
+from .certificate import Certificate
+from .certify import Asker, completed, drafted
 from .door import Ask
 from .explainer import Explainer, Interactive, S
 from .explanation import Explanation, from_json
 from .plan import Plan, Public
 from .preview import Preview
-from .request import request_key, request_text
+from .request import Request, is_answered_by, request_of
 from .stream import Channel
 
 
 class Session:
     """One named private table with a budget: every release goes through here and is paid for first.
+
+    A ledger that is named must be there, and so must the account in it: a file that was lost, or a name that was misspelt, would
+    otherwise be a full budget again. `create=True` starts what is missing. The account knows the public number of people and the
+    declared columns; where they are others than before, `changed` says why, for the record, and earlier releases are not
+    replayed.
 
     >>> import pellucid as pel
     >>> schema = pel.Schema({"age": pel.Number(0, 99, integer=True)})
@@ -50,6 +59,9 @@ class Session:
         ledger: str | os.PathLike[str] | Ledger | None = None,
         unit: Unit | None = None,
         expected_rows: int | None = None,
+        strict: bool = False,
+        create: bool = False,
+        changed: str = "",
     ):
         if not isinstance(schema, Schema):
             raise PlanError("schema: give a pel.Schema, for example pel.Schema.load('schema.yaml').")
@@ -67,18 +79,23 @@ class Session:
             )
         self.schema, self.budget, self.unit, self.expected_rows = schema, budget, unit or Unit(), expected_rows
         self.neighbors = check_relation(neighbors)
-        self.name = name or "unnamed"
         source.prepare()
         self._engine = LocalEngine(data, schema, self.neighbors, self.unit)
         self._trials = Trials(schema)
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
+            nobody = "the table is empty" if self.unit.column is None else f"no row has an id in {self.unit.column!r}"
             raise DataError(
-                "the table is empty. Under 'replace' the number of records is public and must be positive; "
+                f"{nobody}. Under 'replace' the number of records is public and must be positive; "
                 "use neighbors='add-remove' if even that is private."
             )
-        opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        self._account = OpenAccount.open(opened, self.name, budget, self.neighbors, self.unit)
+        self._engine.asking = Asking.about(self._rows or expected_rows, apart if strict else None)
+        opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger, create=create)
+        self._account = OpenAccount.open(
+            opened, name or "unnamed", budget, self.neighbors, self.unit,
+            schema=schema, people=self._rows, create=create, changed=changed,
+        )  # fmt: skip
+        self.name = self._account.name
 
     @property
     def spent(self) -> Amount:
@@ -113,6 +130,7 @@ class Session:
         plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
         expected, spend = explainer.expected(plan), plan.public.spend
         eps, delta, _ = self._account.guarantee(spend)
+        free = self._is_free(explainer, plan)
         return Preview(
             explainer.describe()["explainer"],
             spend,
@@ -122,8 +140,9 @@ class Session:
             expected.error,
             expected.gap,
             {name: float(part) for name, part in plan.shares.items()},
-            self._account.can_pay(spend.amount),
+            free or self._account.can_pay(spend.amount),
             expected.notes,
+            free,
         )
 
     def cost_for(self, explainer: Explainer, error: float) -> Amount:
@@ -159,9 +178,14 @@ class Session:
 
     def charge_for(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Amount:
         """What `release` would charge for this request now: nothing if it can be replayed. Touches no data."""
-        public = self.plan(explainer, epsilon=epsilon, rho=rho, share=share).public
-        free = self._stored(request_key(request_text(explainer, public))) is not None
-        return self._account.amount(0 if free else charge_units(public.spend.amount))
+        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
+        return self._account.amount(0 if self._is_free(explainer, plan) else charge_units(plan.public.spend.amount))
+
+    def _is_free(self, explainer: Explainer, plan: Plan) -> bool:
+        """Whether an identical request was released before; a stream has no request until it is opened."""
+        return (
+            not explainer.asks_one_by_one and self._stored(request_of(explainer, plan.public), explainer, plan.public) is not None
+        )
 
     def release(
         self,
@@ -179,30 +203,42 @@ class Session:
         An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
         noise. Say what it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
         """
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
+        plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
         if explainer.asks_one_by_one:
             raise PlanError(
                 f"{type(explainer).__name__} answers questions one after another: "
                 "with session.open(explainer, epsilon=…) as local: local.explain(record). For a single question give it record=."
             )
-        asker, spend = Asker(by, purpose), plan.public.spend
-        request = request_text(explainer, plan.public)
-        key = request_key(request)
+        asker, spend = Asker(checked_text("by", by), checked_text("purpose", purpose)), plan.public.spend
+        request = request_of(explainer, plan.public)
         if not fresh:
-            stored = self._stored(key)
+            stored = self._stored(request, explainer, plan.public)
             if stored is not None:
                 return self._replayed(stored)
-        reservation = self.ledger.reserve(self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose)
+        draft = drafted(explainer, plan, self._account, asker)
+        # A file that has changed would be refused after the charge, and charged again at every attempt.
+        self._engine.check_unchanged()
+        paid = self._account.reserve(charge_units(spend.amount), key=request.key, request=request.text, by=by, purpose=purpose)
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)
         explanation = explainer.run(ask)
         private = self._account.noise_is_private() and private
-        certificate = certificate_of(
-            explainer, plan, self._account, asker,
-            spend=spend, charges=ask.charges, private=private, entry=reservation.hash,
-        )  # fmt: skip
+        total = self._account.total(paid)
+        return self._kept(explanation, paid, completed(draft, ask.charges, spend.currency, private, paid.hash, total))
+
+    def _kept(self, explanation: Explanation, paid: Reservation, certificate: Certificate) -> Explanation:
+        """Certify a release and store it. It is paid for: whatever goes wrong from here on, whoever paid gets it."""
+        if not isinstance(explanation, Explanation):
+            raise PlanError(
+                f"run() returned a {type(explanation).__name__}; it must return an Explanation. The charge stays spent."
+            )
         explanation = explanation.certified(certificate)
-        self.ledger.commit(reservation, explanation.to_json())
+        try:
+            text = explanation.to_json()
+        except Exception:
+            # A result of somebody's own that has no text can be used, but not stored: an identical request pays again.
+            return explanation
+        self.ledger.settle(paid, text)
         return explanation
 
     def open(
@@ -225,10 +261,12 @@ class Session:
             raise PlanError(
                 "open() is for explainers that answer one question after another: pel.LocalLinear(model) without record=."
             )
-        checked_text("name", name)
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
-        request = request_text(explainer, plan.public, stream=name)
-        channel = Channel(explainer, plan, self._engine, self._account, request_key(request), request, Asker(by, purpose))
+        for what, text in (("name", name), ("by", by), ("purpose", purpose)):
+            checked_text(what, text)
+        plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
+        request = request_of(explainer, plan.public, stream=name)
+        key = self._stream_key(request, explainer, plan.public)
+        channel = Channel(explainer, plan, self._engine, self._account, key, request.text, Asker(by, purpose))
         return explainer.opened(plan, channel)
 
     def owner_report(self) -> Outcomes | None:
@@ -239,24 +277,37 @@ class Session:
         """
         return self._engine.outcomes
 
-    def _stored(self, key: str) -> Explanation | None:
-        """An identical request's release, unless it carried no guarantee."""
-        text = self.ledger.replay(self.name, key)
-        found = from_json(text) if text is not None else None
-        return found if found is not None and found.certificate is not None and found.certificate.private else None
+    def _stored(self, request: Request, explainer: Explainer, public: Public) -> Explanation | None:
+        """An identical request's release, unless it carried no guarantee; one of the version before, if it can be told to be."""
+        for key in (request.key, request.first_key):
+            text = self.ledger.replay(self.name, key)
+            found = from_json(text) if text is not None else None
+            if found is None or found.certificate is None or not found.certificate.private:
+                continue
+            if key == request.key or is_answered_by(explainer, public, found):
+                return found
+        return None
+
+    def _stream_key(self, request: Request, explainer: Explainer, public: Public) -> str:
+        """A stream of the version before goes on under the key it has, unless something else was asked there."""
+        before = self.ledger.thread(self.name, request.first_key)
+        told = [from_json(text) for _, text in before if text is not None]
+        goes_on = before and all(is_answered_by(explainer, public, said) for said in told)
+        return request.first_key if goes_on and not self.ledger.thread(self.name, request.key) else request.key
 
     def _replayed(self, explanation: Explanation) -> Explanation:
         """A stored release as it was, with the account's total as it is now."""
         assert explanation.certificate is not None
         return explanation.certified(replace(explanation.certificate, total=self._account.total()))
 
-    def _plan(self, explainer: Explainer, spend: Spend) -> Plan:
+    def _plan(self, explainer: Explainer, spend: Spend, again: bool = False) -> Plan:
+        """`again` tries models that were tried before: what they were then says nothing about what they are now."""
         if not isinstance(explainer, Explainer):
             raise PlanError(f"{type(explainer).__name__} is not an explainer; see pellucid.explainers.")
         explainer.columns(self.schema)
         for model in explainer.models:
-            model.ready(self.schema)
-        public = Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows)
+            tried(model, self.schema, self._engine.asking, again)
+        public = Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows, self._engine.asking.strict)
         plan = explainer.plan(public)
         if not isinstance(plan, Plan):
             raise PlanError(
@@ -267,5 +318,5 @@ class Session:
             raise PlanError(
                 f"{type(explainer).__name__}.plan must make a Plan of what it is given: a plan is for one session and price."
             )
-        self._trials.run(plan.trial)
+        self._trials.run(plan.trial, again)
         return plan

@@ -19,9 +19,10 @@ from ..errors import BudgetExceeded, PlanError, StreamClosed
 from ..ledger import Entry, Reservation, charge_units, from_units
 from ..ledger.accounting import Amount
 from ..mechanisms import Spend, is_private
+from ..public.row_wise import tried
 from ..query import Sum
 from .account import OpenAccount
-from .certify import Asker, certificate_of
+from .certify import Asker, certificate_of, drafted
 from .charge import Charge
 from .door import Door, IndividualAsk, PaidAsk, Totals
 from .explainer import Explainer
@@ -70,6 +71,7 @@ class Channel:
     def __init__(
         self, explainer: Explainer, plan: Plan, engine: Engine, account: OpenAccount, key: str, request: str, asker: Asker
     ):
+        drafted(explainer, plan, account, asker)
         self.plan = plan
         self._explainer, self._engine, self._account, self._asker = explainer, engine, account, asker
         self._key, self._request = key, request
@@ -81,6 +83,8 @@ class Channel:
         self._accounts: IndividualAccounts | None = None
         self._again: Callable[[dict[str, Any]], tuple[Sum, Fraction]] | None = None
         self._whole: Reservation | None = None
+        self._prepared: Prepared | None = None
+        self._models = self._fingerprints(again=False)
 
     def totals(self, query: Any) -> list[int]:
         """Exact totals from the records: what a question is asked with, and shown through its door only."""
@@ -88,7 +92,17 @@ class Channel:
 
     def prepared(self, reader: Callable[..., Any], columns: tuple[str, ...], width: int) -> Prepared:
         """Records as the stream's questions read them: read once and held, where they fit into memory."""
-        return Prepared(self._engine, reader, columns, width)
+        self._prepared = Prepared(self._engine, reader, columns, width)
+        return self._prepared
+
+    def _fingerprints(self, again: bool) -> list[str]:
+        schema, asking = self.plan.public.schema, self._engine.asking
+        return [tried(model, schema, asking, again).fingerprint for model in self._explainer.models]
+
+    def _check_models(self) -> None:
+        """Before a charge: models that will be asked about records are tried again, and must be those of the opening."""
+        if (self._prepared is None or not self._prepared.held) and self._fingerprints(again=True) != self._models:
+            raise PlanError("the model was changed since the stream was opened; open another one. Nothing was charged.")
 
     def open_accounts(self, prepared: Prepared, again: Callable[[dict[str, Any]], tuple[Sum, Fraction]]) -> None:
         """One account per record: the whole slice is charged here, once in the life of the stream, and nothing returned.
@@ -103,7 +117,8 @@ class Channel:
                 break
         else:
             units = charge_units(public.spend.amount)
-            self._whole = self._account.ledger.reserve(self._account.name, units, request=self._request, **self._signed())
+            self._engine.check_unchanged()
+            self._whole = self._account.reserve(units, request=self._request, **self._signed())
         # Not before the charge is on disk: how many accounts there are is a secret.
         self._accounts = IndividualAccounts(prepared, public.spend.amount, public.relation, public.unit)
         self._again = again
@@ -158,6 +173,8 @@ class Channel:
         """A new question: `about` has an entry "asked" with what is asked, `totals` reads the records."""
         if "asked" not in about:
             raise PlanError("a question says what is asked: give about={'asked': …}.")
+        self._engine.check_unchanged()
+        self._check_models()
         made = Question(about, self._account.noise_is_private())
 
         def pay(charge: Charge) -> None:
@@ -175,17 +192,18 @@ class Channel:
         """Put the charge on disk; with the first of a question what was asked."""
         name = self._explainer.describe()["explainer"]
         request = json.dumps({"explainer": name, "stream": self._key[:16], "stage": charge.stage, **about})
-        ledger = self._account.ledger
+        # A file that has changed would be refused after the charge, and charged again at every attempt.
+        self._engine.check_unchanged()
         if self._accounts is None:
             # The account's budget is the ledger's to enforce; the slice is a limit of ours.
             units, left = charge_units(charge.amount), self._slice_left
             if units > left:
                 asked, rest = float(charge.amount), float(from_units(left))
                 raise BudgetExceeded(self._account.name, self.plan.public.spend.currency, asked, rest)
-            paid = ledger.reserve(self._account.name, units, request=request, **self._signed())
+            paid = self._account.reserve(units, request=request, **self._signed())
             self._unseen += units
             return paid
-        paid = ledger.prepaid(self._account.name, request=request, **self._signed())
+        paid = self._account.prepaid(request=request, **self._signed())
         self._count_others(self._accounts, paid)
         return paid
 
@@ -210,24 +228,29 @@ class Channel:
         epsilon, _, rho = self._account.guarantee(cost)
         told = explained(Paid(first.seq, epsilon, rho))
         private = self._account.noise_is_private() and question.private
-        certified = self._certified(told, spend if self._whole else cost, charges, private, (self._whole or first).hash)
-        self._account.ledger.commit(first, certified.to_json())
+        total = self._account.total(question.paid[-1][0])
+        certified = self._certified(told, spend if self._whole else cost, charges, private, (self._whole or first).hash, total)
+        self._account.ledger.settle(first, certified.to_json())
         self._counted = first.seq
         return certified
 
     def free(self, found: Explanation) -> Explanation:
         """Certify an answer for which no data was read."""
-        return self._certified(found, Spend(self.plan.public.spend.currency, Fraction(0)), [], is_private(), "")
+        cost = Spend(self.plan.public.spend.currency, Fraction(0))
+        return self._certified(found, cost, [], is_private(), "", self._account.total())
 
-    def _certified(self, found: Explanation, cost: Spend, charges: list[Charge], private: bool, entry: str) -> Explanation:
+    def _certified(
+        self, found: Explanation, cost: Spend, charges: list[Charge], private: bool, entry: str, total: dict[str, Any]
+    ) -> Explanation:
         certificate = certificate_of(
             self._explainer, self.plan, self._account, self._asker,
-            spend=cost, charges=_merged(charges), private=private, entry=entry,
+            spend=cost, charges=_merged(charges), private=private, entry=entry, total=total,
         )  # fmt: skip
         return found.certified(certificate)
 
     def without_noise(self, totals: Totals, query: Sum, why: str) -> list[int]:
         """Exact totals, for evaluation on data that may be shown. The account is marked as not private first."""
+        self._engine.check_unchanged()
         self._account.ledger.not_private(self._account.name, why)
         return totals(query)
 

@@ -108,6 +108,11 @@ class Encoding:
             table = step.transform(table)
         return self._finish(table.toarray() if hasattr(table, "toarray") else table)
 
+    @property
+    def computed_here(self) -> bool:
+        """Whether no fitted step of the model is called: encoded columns are then the declared ones, as numbers."""
+        return not self._steps and self._finish in (as_floats, as_single)
+
     def inputs(self, positions: np.ndarray) -> Any:
         return self.ready.inputs({name: np.ascontiguousarray(positions[:, j]) for j, name in enumerate(self.ready.features)})
 

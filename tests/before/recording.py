@@ -156,6 +156,8 @@ def streamed(settings, relation):
     for _, _, request in charged:
         request.pop("stream", None)
         request.pop("class", None)
+        # Since 0.2.0 an account knows what is public about its table.
+        request.pop("table", None)
     return {"drawn": drawn, "answers": said, "charged": charged}
 
 

@@ -11,6 +11,7 @@ import pytest
 import recording
 
 import pellucid as pel
+from pellucid.explainers.common.base import KEPT
 
 HERE = Path(__file__).parent
 NUMBERS = json.loads(gzip.decompress((HERE / "numbers.json.gz").read_bytes()))
@@ -37,10 +38,41 @@ def differences(before, now, where="result"):
 
 
 REWORDED = {
-    "grid units (replace)": "grid units (records: 1 replaced)",
-    "grid units (add-remove)": "grid units (records: 1 added)",
+    # Streams say how many contributions a unit touches in the words of every other release.
+    "stream": {
+        "grid units (replace)": "grid units (records: 1 replaced)",
+        "grid units (add-remove)": "grid units (records: 1 added)",
+    },
+    # A result about a record is stored, and says more of it than the certificate does.
+    "LocalLinear": {"it is stored nowhere": KEPT},
+    "ShapRanking": {"it is stored nowhere": KEPT},
+    "ShapValues": {"it is stored nowhere": KEPT},
+    "ShapValues 1": {KEPT: f"{KEPT} and holds the model's answer for it"},
 }
-"""Streams say how many contributions a unit touches in the words of every other release; nothing but words has changed."""
+"""By how the name of a case begins: nothing but words has changed."""
+
+
+UNDECLARED = (
+    "neither the function {function} nor anything it refers to was made from these people's records: what it uses was not "
+    "declared (uses=)"
+)
+PUBLIC = "The function, and everything it refers to, is public: it was not made from the records."
+
+
+def undeclared(made):
+    """A function of blocks that does not say what it uses is certified on a condition, where that was an assumption."""
+    condition = UNDECLARED.format(function=made["certificate"]["explainer"]["function"])
+    assert made["certificate"]["conditions"] == [] and made["certificate"]["assumptions"][1] == PUBLIC
+    made["certificate"]["conditions"] = [condition]
+    memory, _, *others = made["certificate"]["assumptions"]
+    made["certificate"]["assumptions"] = [condition, memory, *others]
+
+
+SAID_NOW = {
+    # Black boxes are asked in one shape, so that their trial is to the last bit.
+    "public records, in other orders and batch sizes)": "public records, in other places and company, to the last bit)",
+}
+"""What certificates say in other words since."""
 
 
 def plain(value):
@@ -49,9 +81,26 @@ def plain(value):
 
 def recorded(case):
     text = json.dumps(NUMBERS[case], ensure_ascii=False)
-    for before, now in REWORDED.items() if case.startswith("stream") else ():
+    for words in (words for name, words in REWORDED.items() if case.startswith(name)):
+        for before, now in words.items():
+            text = text.replace(before, now)
+    for before, now in SAID_NOW.items():
         text = text.replace(before, now)
-    return json.loads(text)
+    made = json.loads(text)
+    if case.startswith(("PrivatePlot", "PrivateRanking")):
+        undeclared(made)
+    return made
+
+
+def in_the_first_form(made):
+    """Requests say more than they did (all settings, columns, what models are given); what they said before is compared."""
+    for _, _, request in made.get("charged", ()):
+        if request.pop("form", None):
+            del request["settings"], request["columns"]
+            models = request.pop("models")
+            request |= {"models": [m["fingerprint"] for m in models], "outputs": [m["answers"] for m in models]}
+            request |= {"provenance": [m["provenance"] for m in models]}
+    return made
 
 
 def test_nothing_recorded_is_left_out():
@@ -60,7 +109,7 @@ def test_nothing_recorded_is_left_out():
 
 @pytest.mark.parametrize("case", NUMBERS)
 def test_draws_results_and_certificates_are_as_before(case):
-    assert not differences(recorded(case), plain(MADE[case]()))[:5]
+    assert not differences(recorded(case), in_the_first_form(plain(MADE[case]())))[:5]
 
 
 def test_a_changed_number_is_noticed():

@@ -75,8 +75,8 @@ def test_a_study_from_end_to_end(study, tmp_path, monkeypatch, capsys):
     path = study()
     code, out, _ = run(monkeypatch, capsys, "preview", path)
     assert code == 0 and "95 %" in out and "left on the account: ε = 2" in out
-    code, out, _ = run(monkeypatch, capsys, "explain", path, "--by", "Ada", "--purpose", "board meeting")
-    assert code == 0 and "left ε = 0.75" in out
+    code, out, _ = run(monkeypatch, capsys, "explain", path, "--by", "Ada", "--purpose", "board meeting", "--create")
+    assert code == 0 and "left ε = 0.75" in out and "study.db is a new ledger, with a budget of ε = 2" in out
     results = tmp_path / "results"
     assert {"report.html", "women-and-men.json", "women-and-men.png"} <= set(os.listdir(results))
     page = (results / "report.html").read_text()
@@ -97,14 +97,15 @@ def test_a_study_that_cannot_be_paid_charges_nothing(study, tmp_path, monkeypatc
         {"explain": "Distribution", "feature": "sex", "epsilon": 1.5},
         {"explain": "Distribution", "feature": "age", "epsilon": 1.0},
     ]
-    code, _, err = run(monkeypatch, capsys, "explain", study(releases=releases))
+    code, _, err = run(monkeypatch, capsys, "explain", study(releases=releases), "--create")
     assert code == 1 and "would stop at '02 Distribution age'" in err and "Nothing was charged" in err
     assert pel.Ledger(tmp_path / "study.db").account("ward-7").spent == 0
 
 
 def test_budgets_are_raised_in_the_open(study, tmp_path, monkeypatch, capsys):
-    run(monkeypatch, capsys, "preview", study())
     db = tmp_path / "study.db"
+    code, out, _ = run(monkeypatch, capsys, "ledger", "create", db, "ward-7", "--epsilon", 2)
+    assert code == 0 and "account 'ward-7' with a budget of ε = 2" in out
     code, out, _ = run(
         monkeypatch, capsys, "ledger", "raise", db, "ward-7", "--epsilon", 3, "--by", "Board", "--purpose", "second year"
     )
@@ -156,7 +157,7 @@ def test_wrong_studies_are_one_line_with_the_fix(study, monkeypatch, capsys, cha
     path = study(**changes) if "budget" not in changes or changes["budget"] else study()
     if changes.get("budget", 1) is None:
         path.write_text(yaml.safe_dump({k: v for k, v in content.items() if k != "budget"}))
-    code, _, err = run(monkeypatch, capsys, "explain", path)
+    code, _, err = run(monkeypatch, capsys, "explain", path, "--create")
     assert code == 1 and err.startswith("error: ") and len(err.strip().splitlines()) == 1 and re.search(words, err), err
 
 
@@ -184,12 +185,12 @@ def test_damaged_files(study, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "study.db").read_bytes() == b"not a ledger at all" * 50, "nothing is lost"
     target = tmp_path / "blocked"
     target.write_text("a file, not a folder")
-    code, _, err = run(monkeypatch, capsys, "explain", study(ledger="other.db"), "--output", target / "inside")
+    code, _, err = run(monkeypatch, capsys, "explain", study(ledger="other.db"), "--create", "--output", target / "inside")
     assert code == 1 and "Nothing was charged" in err
 
 
 def test_an_unexpected_error_does_not_quote_data(study, monkeypatch, capsys):
-    def broken(path):
+    def broken(path, **options):
         raise RuntimeError("cell 'Mrs Robinson'")
 
     monkeypatch.setattr("pellucid.cli.study.Study.load", broken)
@@ -222,7 +223,7 @@ def test_rankings_and_functions_in_a_study(study, tmp_path, monkeypatch, capsys)
             {"explain": "ShapValues", "model": "risk", "record": {"age": 70}, "epsilon": 0.5},
         ],
     )
-    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml")
+    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml", "--create")
     assert code == 0, err
     made = sorted(p.name for p in (tmp_path / "results").glob("*.json"))
     assert len(made) == 3 and "half" in made[1]
@@ -232,6 +233,37 @@ def test_rankings_and_functions_in_a_study(study, tmp_path, monkeypatch, capsys)
 def refused(study, monkeypatch, capsys, folder):
     study(releases=[{"explain": "PrivatePlot", "function": "models.py:none", "x": ["a"], "output": [0, 1], "epsilon": 0.5}])
     return run(monkeypatch, capsys, "explain", folder / "study.yaml")[2]
+
+
+@pytest.mark.parametrize(
+    ("uses", "status", "says"),
+    [
+        (None, "conditional", "was not declared"),
+        ("nothing", "proved for isolated functions", "is public"),
+        (["risk"], "proved for isolated functions", "risk"),
+        ({"name": "cuts", "trained_on": "this data"}, "conditional", "cuts was made from the same people's records"),
+        (["risk", {"name": "cuts", "trained_on": {"epsilon": 1}}], "proved for isolated functions", "but risk, cuts"),
+    ],
+)
+def test_what_a_function_uses_is_declared_in_a_study(study, tmp_path, monkeypatch, capsys, uses, status, says):
+    (tmp_path / "models.py").write_text(MODELS + "\n\ndef half(d):\n    return [risk(d).mean()]\n")
+    entry = {"explain": "PrivatePlot", "function": "models.py:half", "x": ["risk"], "output": [0, 1], "epsilon": 0.5, "blocks": 3}
+    study(releases=[entry if uses is None else {**entry, "uses": uses}])
+    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml", "--no-pictures")
+    assert code == 0, err
+    (made,) = (tmp_path / "results").glob("*.json")
+    certificate = pel.load(made).certificate
+    assert certificate.status == status and says in certificate.text
+
+
+@pytest.mark.parametrize(
+    ("uses", "says"), [(["risky"], "risk"), ([3], "no model"), ({"name": "cuts"}, "trained_on"), ({"of": "cuts"}, "not known")]
+)
+def test_what_is_no_declaration_in_a_study_is_refused(study, tmp_path, monkeypatch, capsys, uses, says):
+    entry = {"explain": "PrivatePlot", "function": "models.py:risk", "x": ["risk"], "output": [0, 1], "epsilon": 0.5}
+    study(releases=[{**entry, "uses": uses}])
+    code, _, err = run(monkeypatch, capsys, "explain", tmp_path / "study.yaml")
+    assert code == 1 and says in err
 
 
 @pytest.mark.parametrize("module", [["-m", "pellucid"], ["-c", "from pellucid.cli import main; main()"]])

@@ -85,8 +85,9 @@ class InteractiveConformance:
 
     def session(self, table, relation="replace", ledger=None):
         return pel.Session(
-            table, self.schema(), budget=BUDGET, neighbors=relation, ledger=ledger, name="contract", expected_rows=len(table)
-        )
+            table, self.schema(), budget=BUDGET, neighbors=relation, ledger=ledger, name="contract", expected_rows=len(table),
+            create=True,
+        )  # fmt: skip
 
     def asked(self, explainer, table, relation):
         """Everything one stream asks at the door."""

@@ -1,11 +1,13 @@
 """The engines of the package pass the suite, and engines that are broken on purpose do not."""
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from engine_conformance import UNITS, EngineConformance
 
 from pellucid.engine import LocalEngine, kernel
 from pellucid.engine import units as engine_units
+from pellucid.engine.tables import MemoryTable, ParquetTable
 from pellucid.mechanisms import secret_labels
 from pellucid.query import Blocks, Pairs, parts_of
 
@@ -133,6 +135,40 @@ class ReadsWhatIsThere(LocalEngine):
         pass
 
 
+class ByName(ParquetTable):
+    """Reads whatever file has the name."""
+
+    def batches(self, columns, size):
+        for path in self.paths:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(size, columns=list(columns)):
+                    yield {name: batch.column(name) for name in columns}
+
+
+class ChecksOnlyBefore(LocalEngine):
+    """Compares the files with those that were opened, and then reads them."""
+
+    def __init__(self, folder, *arguments):
+        super().__init__(folder, *arguments)
+        self.table = ByName(self.table.paths)
+
+    def _read(self, columns, size):
+        batches = super()._read(columns, size)
+        yield next(batches)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self, "check_unchanged", lambda: None)
+            yield from batches
+
+
+class Shares(LocalEngine):
+    """Keeps no copy of a table in memory."""
+
+    def __init__(self, *arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(MemoryTable, "kept", lambda self: self)
+            super().__init__(*arguments)
+
+
 SABOTAGED = [
     (DropsTheLast, lambda suite: suite.test_records("replace", UNITS[0])),
     (DropsTheLast, lambda suite: suite.test_batches_are_all_records_in_order(UNITS[0])),
@@ -174,6 +210,46 @@ def test_an_engine_that_talks_is_noticed():
             Suite(Talks).test_errors_say_nothing_about_data(Pairs(), error)
 
 
+def test_an_engine_that_checks_only_before_it_reads_is_noticed(tmp_path):
+    class InAFolder(TestOnAFolder):
+        __test__ = False
+        kind = LocalEngine
+
+        def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+            super().make(frame, schema, relation, unit)
+            return self.kind(self.folder, schema, relation, unit)
+
+    suite = InAFolder()
+    for kind in (LocalEngine, ChecksOnlyBefore):
+        for i, check in enumerate(
+            (
+                suite.test_batches_of_a_table_that_changes_meanwhile_have_no_end,
+                lambda: suite.test_a_table_that_changes_while_it_is_read_gives_nothing(UNITS[0]),
+                lambda: suite.test_a_table_that_changes_while_it_is_read_gives_nothing(UNITS[1]),
+            )
+        ):
+            suite.kind, suite.folder = kind, tmp_path / f"{kind.__name__}-{i}"
+            suite.folder.mkdir()
+            if kind is LocalEngine:
+                check()
+            else:
+                with pytest.raises(AssertionError):
+                    check()
+
+
+def test_an_engine_that_shares_its_table_is_noticed():
+    class Shared(TestInMemory):
+        __test__ = False
+
+        def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+            super().make(frame, schema, relation, unit)
+            return Shares({**frame, "age": self.ages}, schema, relation, unit)
+
+    for unit in UNITS[:2]:
+        with pytest.raises(AssertionError):
+            Shared().test_a_table_that_changes_is_not_the_one_that_was_opened(unit)
+
+
 def test_an_engine_that_overlooks_a_change_is_noticed(tmp_path):
     class OnAFile(TestOnAFile):
         __test__ = False
@@ -185,4 +261,4 @@ def test_an_engine_that_overlooks_a_change_is_noticed(tmp_path):
     suite = OnAFile()
     suite.folder = tmp_path
     with pytest.raises(AssertionError):
-        suite.test_a_table_that_changes_is_not_the_one_that_was_opened()
+        suite.test_a_table_that_changes_is_not_the_one_that_was_opened(UNITS[1])

@@ -162,13 +162,13 @@ def test_a_file_that_breaks_during_the_run_says_nothing(tmp_path):
 
 def test_people_keep_at_most_k_rows_and_count_once():
     rng = np.random.default_rng(0)
-    ids = rng.integers(0, 50, 2000).astype(float)
-    ids[::10] = np.nan
+    ids = pd.array(rng.integers(0, 50, 2000), "Int64")
+    ids[::10] = pd.NA
     ages = rng.integers(0, 11, 2000)
     engine = LocalEngine({"age": ages, "id": ids}, pel.Schema({"age": AGE}), "replace", pel.Unit("id", max_rows=3))
     assert engine.units == 50
     kept = engine.people.parts > 0
-    assert kept.sum() == 150 and not kept[np.isnan(ids)].any()
+    assert kept.sum() == 150 and not kept[ids.isna()].any()
     box = Box(1, 0, 10, count=True)
     total = engine.totals(Sum(lambda rows: rows["age"][:, None], box, columns=("age",)))
     expected = pd.Series(ages[kept]).groupby(ids[kept]).mean().mean()
@@ -232,6 +232,52 @@ def test_a_table_that_changes_under_an_open_session_is_refused(tmp_path):
     before = engine.totals(query)
     ages[:] = 9
     assert engine.totals(query) == before, "a table in memory is the session's own copy"
+
+
+def test_what_is_hidden_in_a_folder_is_not_data(tmp_path):
+    """Programs that write folders of files leave half-written and helping files beside them, under such names."""
+    folder = tmp_path / "_study" / "people.parquet"
+    for name in ("a", ".b", "_c", "d/e", "d/.f", "d/_g", ".h/i", "_temporary/0/j", "k/_l/m/n"):
+        path = folder / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame({"age": [1.0]}).to_parquet(path)
+    (folder / "d" / "o.parquet").mkdir()
+    (folder / "_SUCCESS").touch()
+    table = open_table(folder)
+    assert [str(path.relative_to(folder)) for path in table.paths] == ["a.parquet", "d/e.parquet"] and table.rows == 2
+    assert open_table(folder / "_c.parquet").rows == 1, "a file that is named is meant"
+    with pytest.raises(pel.DataError, match=r"holds no \.parquet file"):
+        open_table(folder / ".h" / ".." / "_temporary" / ".." / "k")
+
+
+def test_a_file_is_known_by_the_time_that_nobody_can_set(tmp_path):
+    """Opened just after it was written, changed just after it was opened, and made to look as old and as long as before."""
+    path = tmp_path / "people.parquet"
+    for _ in range(20):
+        pd.DataFrame({"age": np.arange(100.0)}).to_parquet(path)
+        table = open_table(path)
+        state = path.stat()
+        with path.open("r+b") as file:
+            file.write(b"PAR1")
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        with pytest.raises(pel.ReleaseFailed, match="changed"):
+            table.check_unchanged()
+
+
+def test_rows_and_row_groups_are_those_of_the_opening(tmp_path):
+    path = tmp_path / "people.parquet"
+    pd.DataFrame({"age": np.arange(100.0)}).to_parquet(path, row_group_size=10)
+    table = open_table(path)
+    batches = table.batches(["age"], 10)
+    read = [*next(batches)["age"].to_pylist()]
+    pd.DataFrame({"age": np.full(500, 7.0)}).to_parquet(tmp_path / "other")
+    os.replace(tmp_path / "other", path)
+    with pytest.raises(pel.ReleaseFailed, match="changed"):
+        for batch in batches:
+            read += batch["age"].to_pylist()
+    assert read == list(range(100)), "the open file is still the old one"
+    with pytest.raises(pel.ReleaseFailed, match="changed"):
+        next(table.batches(["age"], 10))
 
 
 def test_broken_or_mixed_ids_say_the_fix(tmp_path):

@@ -2,8 +2,9 @@
 
 A test class inherits `StoreConformance`, or `DurableStoreConformance` if entries outlive the process, and gives the fixture
 `make_store(name="one", busy_seconds=5.0)`. Its first call with a name makes an empty store of that name. If the store is
-durable, every further call opens the same one again, for itself, in this process or in another. Nothing else is asked of a
-store: the checks use the protocol only.
+durable, every further call opens the same one again, for itself, in this process or in another. A store whose entries are files
+that anyone can copy inherits `CopiedStoreConformance` too, and gives the fixture `copy_store(name, copy)`, which copies them to
+a new name as any program would. Nothing else is asked of a store: the checks use the protocol only.
 """
 
 import os
@@ -15,9 +16,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from pellucid.errors import BudgetExceeded, LedgerError, LedgerUnavailable
+from pellucid.errors import BudgetExceeded, LedgerCorrupt, LedgerError, LedgerUnavailable
 from pellucid.ledger import Ledger
 from pellucid.ledger.chain import next_entry, sha256
+from pellucid.ledger.spool import Kept
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 TERMS = {"currency": "epsilon", "delta": "0", "relation": "replace", "unit": "person"}
@@ -113,7 +115,8 @@ class StoreConformance:
             assert list(turn.entries()) == list(turn.entries("a")) == list(turn.everything()) == turn.thread("a", "k") == []
             assert turn.newest_release("a", "k") is None and turn.charge(1) == (None, None)
             assert turn.has_paid("a", "k") is False and turn.contains("0" * 64) is False and turn.stray_text() is None
-        assert store.damage() is None
+            assert turn.declarations("a") == []
+        assert store.damage() is None and store.spool.items() == []
 
     def test_every_store_has_a_start_of_its_own(self, make_store):
         starts = {make_store(name).start for name in ("one", "two")}
@@ -200,6 +203,48 @@ class StoreConformance:
         add(store, amount=1, key="k")
         with store.reading() as turn:
             assert turn.has_paid("a", "k") is True and turn.has_paid("a", "other") is False
+
+    def test_declarations_are_those_of_the_account_oldest_first(self, make_store):
+        store = make_store()
+        for account, kind in (("a", "open"), ("a", "table"), ("b", "table"), ("a", "reserve"), ("a", "changed"), ("a", "table")):
+            add(store, account, kind)
+        with store.reading() as turn:
+            assert [(entry.seq, entry.kind) for entry in turn.declarations("a")] == [(2, "table"), (5, "changed"), (6, "table")]
+            assert [entry.seq for entry in turn.declarations("b")] == [3] and turn.declarations("c") == []
+
+    def test_texts_wait_in_the_order_of_their_charges_until_they_are_removed(self, make_store):
+        store = make_store()
+        late, early = Kept(7, "7" * 64, "é\n\ud800" * 100), Kept(2, "2" * 64, "")
+        for kept in (late, early, early):
+            store.spool.put(kept)
+        assert store.spool.items() == [early, late]
+        store.spool.remove(early)
+        store.spool.remove(early)
+        assert store.spool.items() == [late]
+        store.spool.remove(late)
+        assert store.spool.items() == []
+
+    def test_a_text_can_wait_while_the_store_is_taken(self, make_store):
+        store = make_store()
+        with store.writing():
+            store.spool.put(Kept(1, "1" * 64, "t"))
+            assert store.spool.items() == [Kept(1, "1" * 64, "t")]
+
+    def test_what_waits_is_committed_at_the_next_use(self, make_store):
+        store = make_store()
+        ledger = Ledger(store)
+        ledger.open_account("a", budget=10, **TERMS)
+        paid = ledger.reserve("a", 1, key="k", request="{}")
+        store.spool.put(Kept(paid.seq, paid.hash, "late"))
+        store.spool.put(Kept(paid.seq, "0" * 64, "of another ledger"))
+        assert ledger.replay("a", "k") == "late" and ledger.waiting() == 1 and len(ledger.history()) == 2
+        ledger.reserve("a", 1, key="", request="{}")
+        assert [entry.kind for entry in ledger.history()] == ["open", "reserve", "commit", "reserve"]
+        assert ledger.waiting() == 0 and ledger.replay("a", "k") == "late" and ledger.verify().ok
+        assert store.spool.items() == [Kept(paid.seq, "0" * 64, "of another ledger")]
+        store.spool.put(Kept(paid.seq, paid.hash, "late"))
+        ledger.reserve("a", 1, key="", request="{}")
+        assert ledger.waiting() == 0 and len(ledger.history()) == 5, "what was committed since is only forgotten"
 
     def test_hashes_are_found(self, make_store):
         store = make_store()
@@ -309,6 +354,7 @@ class StoreConformance:
         account = ledger.account("ward-7")
         assert (account.budget, account.spent, account.bounded) == (12, 4, False)
         assert ledger.replay("ward-7", "k") == "again" and ledger.contains(paid.hash)
+        assert ledger.account(" WARD-7 ") == account, "names are compared as a reader would"
         assert [entry.kind for entry, _ in ledger.thread("ward-7", "k")] == ["reserve", "commit", "reserve", "commit"]
         assert ledger.verify().ok and ledger.verify().entries == 7
         ledger.close()
@@ -482,3 +528,70 @@ class DurableStoreConformance(StoreConformance):
         for end in (wait, go, done_in, done_out):
             os.close(end)
         assert len(entries(make_store())) == 2
+
+    @needs_fork
+    def test_what_waits_survives_a_kill_and_is_seen_by_another_opening(self, make_store):
+        make_store().close()
+
+        def act():
+            make_store().spool.put(Kept(3, "3" * 64, "t"))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        os.waitpid(in_child(act), 0)
+        one, two = make_store(), make_store()
+        assert one.spool.items() == two.spool.items() == [Kept(3, "3" * 64, "t")]
+        one.spool.remove(Kept(3, "3" * 64, "t"))
+        assert two.spool.items() == []
+
+
+class CopiedStoreConformance:
+    """And for those whose entries are in files that anyone can copy."""
+
+    @pytest.fixture
+    def copy_store(self):
+        raise NotImplementedError("a store's own test class copies its files")
+
+    def test_a_copy_of_an_open_store_has_every_entry(self, make_store, copy_store):
+        store = make_store()
+        for i in range(5):
+            add(store, kind="open" if i == 0 else "reserve")
+            copy_store("one", f"copy {i}")
+            copy = make_store(f"copy {i}")
+            assert entries(copy) == entries(store) and copy.start == store.start and copy.damage() is None
+
+    @needs_fork
+    def test_a_copy_made_at_any_moment_is_whole_or_says_that_it_is_not(self, make_store, copy_store):
+        make_store().close()
+
+        def write():
+            store = make_store(busy_seconds=30.0)
+            while True:
+                paid = add(store, key="x" * 700)
+                add(store, kind="commit", refers_to=paid.seq, text="t" * 3000)
+
+        writers = [in_child(write) for _ in range(2)]
+        store, found = make_store(busy_seconds=30.0), []
+        for i in range(10):
+            before = len(entries(store))
+            assert ended_well(in_child(lambda i=i: copy_store("one", f"copy {i}")))
+            found.append(check_copy(lambda i=i: make_store(f"copy {i}", 1.0), before))
+        for writer in writers:
+            os.kill(writer, signal.SIGKILL)
+            os.waitpid(writer, 0)
+        assert is_chain(entries(make_store())) and any(found)
+
+
+def check_copy(opened, before):
+    """Whether a copy has all entries there were `before`; if it has not, it must say that it is incomplete."""
+    try:
+        store = opened()
+        found, damage = entries(store), store.damage()
+        store.close()
+    except LedgerCorrupt as error:
+        assert "incomplete" in str(error)
+        return False
+    if damage:
+        assert "incomplete" in damage
+        return False
+    assert len(found) >= before and is_chain(found)
+    return True

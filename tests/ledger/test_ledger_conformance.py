@@ -1,13 +1,15 @@
 """The suite that stores inherit lets an honest store pass and finds a broken one."""
 
 import os
+import shutil
 from contextlib import contextmanager
 
 import pytest
 from plain_store import PlainReadingTurn, PlainStore, PlainWritingTurn
-from store_conformance import DurableStoreConformance, StoreConformance, needs_fork
+from store_conformance import CopiedStoreConformance, DurableStoreConformance, StoreConformance, needs_fork
 
 from pellucid.errors import LedgerError
+from pellucid.ledger.spool import MemorySpool
 from pellucid.ledger.sqlite import SqliteStore
 from pellucid.ledger.tables import SqlReadingTurn, SqlWritingTurn
 
@@ -118,9 +120,9 @@ class LocksTooLate(SqliteStore):
 class OneTurnBehind(SqliteStore):
     """Keeps each turn's entries in memory until the next one begins, or until it is closed."""
 
-    def __init__(self, *place):
+    def __init__(self, *place, **options):
         self._late = []
-        super().__init__(*place)
+        super().__init__(*place, **options)
 
     @contextmanager
     def writing(self):
@@ -139,6 +141,19 @@ class OneTurnBehind(SqliteStore):
         super().close()
 
 
+class KeepsItsNewestBesideTheFile(SqliteStore):
+    """As the version before did."""
+
+    journal = "WAL"
+
+    def _convert(self, connection):
+        pass
+
+
+class ForgetsWhatWaits(SqliteStore):
+    spool = MemorySpool()
+
+
 class ReadsWhatMoves(SqliteStore):
     @contextmanager
     def reading(self):
@@ -146,9 +161,24 @@ class ReadsWhatMoves(SqliteStore):
             yield SqlReadingTurn(connection)
 
 
+class MixesDeclarations(PlainStore):
+    @contextmanager
+    def reading(self):
+        with super().reading() as turn:
+            turn.declarations = lambda account: [entry for entry in turn._entries if entry.kind == "table"]
+            yield turn
+
+
+class WaitsForATurn(PlainStore):
+    @property
+    def spool(self):
+        with self.reading():
+            return MemorySpool()
+
+
 class OtherStartEachTime(SqliteStore):
-    def __init__(self, *place):
-        super().__init__(*place)
+    def __init__(self, *place, **options):
+        super().__init__(*place, **options)
         self.start = f"{id(self):064d}"
 
 
@@ -163,6 +193,8 @@ BROKEN = [
     (ThreadsBackwards, "test_a_thread_is_in_order_and_begins_after_a_number"),
     (ForgetsItIsClosed, "test_a_closed_store_says_so"),
     (LeaksItsOwnErrors, "test_a_closed_store_says_so"),
+    (MixesDeclarations, "test_declarations_are_those_of_the_account_oldest_first"),
+    (WaitsForATurn, "test_a_text_can_wait_while_the_store_is_taken"),
 ]
 
 
@@ -199,6 +231,7 @@ def test_a_store_that_a_fork_copies_is_found():
         (OneTurnBehind, "test_a_turn_that_has_ended_survives_a_kill"),
         (OneTurnBehind, "test_another_opening_sees_a_turn_as_soon_as_it_has_ended"),
         (ReadsWhatMoves, "test_a_reading_turn_sees_one_moment"),
+        (ForgetsWhatWaits, "test_what_waits_survives_a_kill_and_is_seen_by_another_opening"),
         (OtherStartEachTime, "test_what_was_written_is_there_when_it_is_opened_again"),
     ],
     ids=lambda value: getattr(value, "__name__", value),
@@ -208,5 +241,24 @@ def test_a_broken_durable_store_is_found(tmp_path, broken, check):
     for kind in (SqliteStore, broken):
         folder = tmp_path / kind.__name__
         folder.mkdir()
-        found = fails(test, lambda name="one", busy_seconds=5.0, kind=kind, at=folder: kind(at / f"{name}.db", busy_seconds))
+
+        def make(name="one", busy_seconds=5.0, kind=kind, at=folder):
+            return kind(at / f"{name}.db", busy_seconds, create=True)
+
+        found = fails(test, make)
         assert found == (kind is broken)
+
+
+def test_a_store_whose_copies_lose_entries_is_found(tmp_path):
+    for kind in (SqliteStore, KeepsItsNewestBesideTheFile):
+        folder = tmp_path / kind.__name__
+        folder.mkdir()
+
+        def make(name="one", busy_seconds=5.0, kind=kind, at=folder):
+            return kind(at / f"{name}.db", busy_seconds, create=True)
+
+        def copy(name, copy, at=folder):
+            shutil.copyfile(at / f"{name}.db", at / f"{copy}.db")
+
+        found = fails(CopiedStoreConformance().test_a_copy_of_an_open_store_has_every_entry, make, copy)
+        assert found == (kind is KeepsItsNewestBesideTheFile)

@@ -1,18 +1,23 @@
 """The SQLite store, in a file and in memory, and what importing it costs whoever does not use it."""
 
+import shutil
 import subprocess
 import sys
 
 import pytest
-from store_conformance import DurableStoreConformance, StoreConformance
+from store_conformance import CopiedStoreConformance, DurableStoreConformance, StoreConformance
 
 from pellucid.ledger.sqlite import SqliteStore
 
 
-class TestSqliteFile(DurableStoreConformance):
+class TestSqliteFile(DurableStoreConformance, CopiedStoreConformance):
     @pytest.fixture
     def make_store(self, tmp_path):
-        return lambda name="one", busy_seconds=5.0: SqliteStore(tmp_path / f"{name}.db", busy_seconds)
+        return lambda name="one", busy_seconds=5.0: SqliteStore(tmp_path / f"{name}.db", busy_seconds, create=True)
+
+    @pytest.fixture
+    def copy_store(self, tmp_path):
+        return lambda name, copy: shutil.copyfile(tmp_path / f"{name}.db", tmp_path / f"{copy}.db")
 
 
 class TestSqliteInMemory(StoreConformance):

@@ -154,6 +154,56 @@ def test_bad_prices_only_cost_time(monkeypatch):
     assert fit(index, chances, [made.draw(uniform) for _ in range(1000)]) > 0.001
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e308], ids=str)
+@pytest.mark.parametrize("where", ["prices", "shares", "both"])
+def test_prices_that_are_no_numbers_only_cost_time(number, where, monkeypatch):
+    """Floats steer: whatever comes out of them, the draw ends, and has the law."""
+    rng, uniform, honest = np.random.default_rng(5), below(5), prices._Search._fit
+
+    def broken(self, y):
+        found, some = honest(self, y), rng.random(y.shape) < 0.5
+        if where != "shares":
+            ends = np.cumsum([len(row) for row in found.members.values()])
+            found.values = dict(zip(found.members, np.split(np.where(some, number, y), ends[:-1])))
+        if where != "prices":
+            found.shares = np.where(rng.random(found.shares.shape) < 0.5, number, found.shares)
+        found.bound = -1e300
+        return found
+
+    monkeypatch.setattr(prices._Search, "_fit", broken)
+    monkeypatch.setattr(prices, "GOOD_ENOUGH", 0.0)
+    scores = instance(14)
+    index, chances = law(scores)
+    made = PriceSampler(scores, RATE, shots=5)
+    assert fit(index, chances, [made.draw(uniform) for _ in range(400)]) > 0.001
+
+
+def test_a_search_that_leaves_the_numbers_keeps_what_it_had():
+    def falls_off(y):
+        return (float(y @ y), 2 * y) if float(np.abs(y).max()) > 0.9 else (math.nan, np.full(y.shape, math.nan))
+
+    start = np.array([1.0, -1.0])
+    assert np.array_equal(prices._minimum(falls_off, start), start)
+
+
+@pytest.mark.parametrize(
+    ("places", "items", "bits"),
+    [*itertools.product([5], [3, 6], [0, 1, 10, 40, 60, 70]), *itertools.product([14], [4], [0, 1, 10, 30])],
+)
+@pytest.mark.filterwarnings("error")
+def test_scores_of_every_size_are_drawn_from(places, items, bits):
+    """From scores that no float tells apart to those beyond all counts of people: a draw ends, without a word."""
+    size = 2**bits if bits else 0
+    rng, uniform = np.random.default_rng(places), below(places)
+    unary = [[int(rng.integers(-3, 4)) * size for _ in range(items)] for _ in range(places)]
+    table = [[[0 if p == q else size * ((p + q + i) % 3) for q in range(places)] for p in range(places)] for i in range(items)]
+    scores = AssignmentScores(unary, table)
+    found = draw_assignment(scores, RATE, uniform) if places <= 5 else PriceSampler(scores, RATE).draw(uniform)
+    assert len(found) == places and all(len(row) == 1 and 0 <= row[0] < items for row in found)
+    if bits >= 40:
+        assert scores.of(found) == max(scores.of(one) for one in itertools.product(range(items), repeat=places))
+
+
 def test_huge_scores():
     """Thousands of nats between assignments: exponents do not overflow, and the near ties at the top are drawn fairly."""
     unary = [[9000.0, 0.0, -1e6], [9000.5, 0.0, -1e6], [8000.0, 7999.0, 0.0]]
@@ -235,6 +285,22 @@ def test_coin(top, bottom, numerator, denominator):
     chance, tosses, uniform = math.exp(-top / bottom) * numerator / denominator, 8000, below(7)
     heads = sum(coin(top, bottom, numerator, denominator, uniform) for _ in range(tosses))
     assert abs(heads - tosses * chance) <= 4.5 * math.sqrt(tosses * chance * (1 - chance))
+
+
+@pytest.mark.parametrize("nats", [10**3, 10**12, 2**99])
+def test_coins_of_vanishing_probability_take_no_memory(nats):
+    """exp(−10¹²) has a thousand billion zeros: it is not written down to find that a coin shows tails."""
+    assert not coin(nats, 1, 1, 1, below(0))
+    # A factor 2^power as large brings it back to the size of a coin.
+    power = math.floor(Fraction(nats) / Fraction(math.log(2))) if nats < 10**6 else None
+    if power is not None:
+        tossed = [coin(nats, 1, 1, 1, below(seed), power=power) for seed in range(400)]
+        assert abs(np.mean(tossed) - 2.0 ** (power - nats / math.log(2))) < 0.1
+
+
+def test_an_undecided_coin_of_vanishing_probability_draws_on():
+    uniform = iter([0, 0, 5])
+    assert not coin(10**6, 1, 1, 1, lambda _: next(uniform)) and next(uniform, None) is None
 
 
 def test_coins_use_more_bits_when_the_first_do_not_decide():

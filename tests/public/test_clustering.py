@@ -263,7 +263,12 @@ def test_it_pickles_without_its_trial():
 
 
 @pytest.mark.parametrize(
-    ("trained_on", "status"), [("other data", "proved"), ("this data", "conditional"), (pel.PrivateTraining(1.0), "proved")]
+    ("trained_on", "status"),
+    [
+        ("other data", "proved for row-wise models"),
+        ("this data", "conditional"),
+        (pel.PrivateTraining(1.0), "proved for row-wise models"),
+    ],
 )
 def test_a_session_takes_it_where_it_takes_a_model(trained_on, status):
     """Requests, conditions, what is protected and where bounds come from are written from it as from a model."""

@@ -260,7 +260,7 @@ def test_a_tried_model_outlives_the_one_it_was_made_from():
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda d: d["age"] / 100 if len(d) > 2 else 1 / 0, "ZeroDivisionError on a smaller batch"),
+        (lambda d: d["age"] / 100 if len(d) > 2 else 1 / 0, "ZeroDivisionError on another batch"),
         (lambda d: d["age"] / 100 if len(d) > 2 else 0.5, "one number per row"),
     ],
 )

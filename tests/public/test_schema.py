@@ -83,3 +83,43 @@ def test_positions_and_labels(schema):
     assert schema["age"].label(33.0) == 33 and isinstance(schema["age"].label(33.0), int)
     with pytest.raises(pel.SchemaError, match="outside the declared bounds"):
         schema["age"].position(5)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "category: [no, yes]",
+        "category: [DE, NO, SE]",
+        "category: [a, b]\n    missing: off",
+        "{category: ['no', 'yes'], unknown: No}",
+    ],
+)
+def test_words_that_yaml_takes_for_booleans_are_refused(tmp_path, line):
+    """900 cells that say "yes" would be released as False."""
+    path = tmp_path / "schema.yaml"
+    path.write_text(f"features:\n  smoker:\n    {line}\n")
+    with pytest.raises(pel.SchemaError, match=r"schema.yaml: line \d: YAML takes .* for a boolean.*quotes.*\[false, true\]"):
+        pel.Schema.load(path)
+
+
+def test_words_in_quotes_and_real_booleans_are_read(tmp_path):
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "features:\n  smoker: {category: ['no', \"yes\"]}\n  here: {category: [false, True]}\n"
+        "  school: {category: [none, some], ordered: yes}\n  age: {number: [0, 9], integer: yes}\n"
+    )
+    read = pel.Schema.load(path)
+    assert read["smoker"].values == ("no", "yes") and read["here"].values == (False, True)
+    assert read["school"].ordered is True and read["age"].integer is True
+    read.save(path)
+    assert pel.Schema.load(path) == read
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"a\ud800": pel.Number(0, 1)}, {"a": pel.Category(["x", "\udfff"])}, {"a": pel.Number(0, 1, source="form \ud800")}],
+    ids=["name", "value", "source"],
+)
+def test_text_that_cannot_be_stored_is_refused(columns):
+    with pytest.raises(pel.SchemaError, match="cannot be stored"):
+        pel.Schema(columns)

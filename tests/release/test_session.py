@@ -24,7 +24,7 @@ from pellucid.release.plan import Stage
 
 @pytest.fixture
 def session(people, schema, tmp_path):
-    return pel.Session(people, schema, budget=pel.Budget(epsilon=1.0), name="ward-7", ledger=tmp_path / "study.db")
+    return pel.Session(people, schema, budget=pel.Budget(epsilon=1.0), name="ward-7", ledger=tmp_path / "study.db", create=True)
 
 
 def test_ten_tenths_fill_a_budget_of_one(session):
@@ -254,7 +254,8 @@ def test_add_remove_never_shows_the_number_of_records(schema, model, monkeypatch
 
 def test_certificates_say_what_is_and_is_not_protected(people, schema, tmp_path):
     budget = pel.Budget(epsilon=4.0)
-    session = pel.Session(people, schema, budget=budget, name="ward", ledger=tmp_path / "l.db", unit=pel.Unit(max_rows=5))
+    unit = pel.Unit(max_rows=5)
+    session = pel.Session(people, schema, budget=budget, name="ward", ledger=tmp_path / "l.db", unit=unit, create=True)
     trained_here = pel.Model(risk, output=(0, 1), features=list(schema), trained_on="this data", name="risk score")
     certificate = session.release(pel.PartialDependence(trained_here, "age"), epsilon=1, by="Ada", purpose="board").certificate
     assert certificate.status == "conditional" and len(certificate.conditions) == 2

@@ -1,11 +1,13 @@
 """Explainers of other packages as functions of a block of records, for PrivatePlot and PrivateRanking.
 
     function = pel.adapters.partial_dependence(forest, "age", x=range(20, 90, 5))
-    session.release(pel.PrivatePlot(function, x=function.x, output=(0, 1)), epsilon=1.0)
+    forest_is = pel.Derived("forest", trained_on="other data")
+    session.release(pel.PrivatePlot(function, x=function.x, output=(0, 1), uses=[forest_is]), epsilon=1.0)
 
 Each is called with a data frame of declared columns and declared values. It answers with heights at `x`, with a pair (places,
 heights) that the plot interpolates to `x`, or with one score per feature as a series. Nothing in here is private by itself: the
-plot or the ranking clips, averages over blocks and adds noise. Models and background records are treated as public.
+plot or the ranking clips, averages over blocks and adds noise. Models and background records are treated as public: `uses=` says
+where they come from.
 
 A missing package is an error when the function is made. Later it could not be told: what goes wrong inside a block is not shown.
 Every block starts from the function as it was loaded, so packages are imported with it, and not a thousand times over.

@@ -26,6 +26,7 @@ class Ballots(Bound):
     items: int
     claim = "borda-ballots"
     of_blocks = True
+    grid = None
 
     def __post_init__(self) -> None:
         if not 2 <= self.items <= 1000:

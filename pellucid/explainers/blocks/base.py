@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from ...public.frozen import settle
 from ...public.schema import Schema
 from ...query import Blocks, Sum
 from ...query.bound import Bound
-from ...query.functions import ASSUMPTIONS, BlockFunction, FunctionTrial, Limits
+from ...query.functions import ASSUMPTIONS, BlockFunction, Derived, FunctionTrial, Limits, name_of
 from ...release.explainer import Explainer
 from ...release.plan import Plan, Public
 from ..common.base import keep_whole_number
+
+Uses = Sequence[BlackBox | Derived] | BlackBox | Derived | Literal["nothing"] | None
+"""What a function of blocks declares that it refers to."""
 
 
 class OnBlocks(Explainer):
@@ -25,7 +28,7 @@ class OnBlocks(Explainer):
 
     function: Callable[..., Any]
     blocks: int | None
-    uses: Sequence[BlackBox]
+    uses: Uses
     limits: Limits
 
     @abstractmethod
@@ -41,8 +44,16 @@ class OnBlocks(Explainer):
         """The set that the answer of a block lies in."""
 
     @property
+    def relies_on(self) -> tuple[BlackBox | Derived, ...]:
+        return self.uses if isinstance(self.uses, tuple) else ()
+
+    @property
     def models(self) -> tuple[BlackBox, ...]:
-        return tuple(self.uses)
+        return tuple(used for used in self.relies_on if isinstance(used, BlackBox))
+
+    def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
+        """None: whatever a model does to the rows of a block, it is the block's answer that counts, and one person is in one."""
+        return ()
 
     def _check_function(self) -> None:
         if not callable(self.function):
@@ -50,10 +61,8 @@ class OnBlocks(Explainer):
         keep_whole_number(self, "blocks", 1, 1_000_000)
         if not isinstance(self.limits, Limits):
             raise PlanError("limits=: give pel.Limits(seconds=..., memory=..., workers=...), or leave it out.")
-        uses = self.uses if isinstance(self.uses, Sequence) else (self.uses,)
-        if not all(isinstance(model, BlackBox) for model in uses):
-            raise PlanError("uses= lists models: wrap an estimator, pel.Model(estimator, trained_on=…).")
-        settle(self, uses=tuple(uses))
+        if self.uses is not None:
+            settle(self, uses=_declared(self.uses))
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         return tuple(schema)
@@ -65,8 +74,30 @@ class OnBlocks(Explainer):
         size = int(np.clip(public.rows_or_default // blocks, 10, 1000))
         return Plan(public, (public.stage(stage, query),), blocks, trial=FunctionTrial(asked, columns, size))
 
+    def conditions(self) -> tuple[str, ...]:
+        if self.uses is not None:
+            return ()
+        return (
+            f"neither the function {name_of(self.function)} nor anything it refers to was made from these people's records: what "
+            "it uses was not declared (uses=)",
+        )
+
     def assumptions(self) -> tuple[str, ...]:
-        return ASSUMPTIONS
+        if self.uses is None:
+            return ASSUMPTIONS
+        but = f" but {', '.join(used.name for used in self.relies_on)}" if self.relies_on else ""
+        return (f"The function, and everything it refers to{but}, is public: it was not made from the records.", *ASSUMPTIONS)
+
+
+def _declared(uses: Any) -> tuple[BlackBox | Derived, ...]:
+    """What a function uses, as a tuple; empty where it was declared to use nothing."""
+    listed = () if isinstance(uses, str) and uses == "nothing" else uses if isinstance(uses, list | tuple) else (uses,)
+    if not all(isinstance(used, BlackBox | Derived) for used in listed):
+        raise PlanError(
+            "uses=: list what the function refers to that was made from data, each as a pel.Model or pel.Clustering, or as "
+            "pel.Derived('age groups', trained_on=…); say uses='nothing' where there is none."
+        )
+    return tuple(listed)
 
 
 def block_note(public: Public, blocks: int) -> str:

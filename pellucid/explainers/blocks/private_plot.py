@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...public.black_box import BlackBox
 from ...public.frozen import settle
 from ...public.grids import curve_points
 from ...public.model import Model
@@ -23,7 +22,7 @@ from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import once_positional
 from ..common.results import Curve
-from .base import OnBlocks, block_note
+from .base import OnBlocks, Uses, block_note
 from .functions import MeanBy, OnGrid, blocks_for_plot
 
 
@@ -44,9 +43,12 @@ class PrivatePlot(OnBlocks):
     >>> import pellucid as pel
     >>> schema = pel.Schema({"age": pel.Number(0, 100)})
     >>> session = pel.Session({"age": list(range(100)) * 50}, schema, budget=pel.Budget(epsilon=5.0))
-    >>> quartiles = pel.PrivatePlot(lambda rows: rows["age"].quantile([0.25, 0.5, 0.75]), x=[0.25, 0.5, 0.75], output=(0, 100))
-    >>> bool(abs(session.release(quartiles, epsilon=5.0).y[1] - 50) < 15)
-    True
+    >>> quartiles = pel.PrivatePlot(
+    ...     lambda rows: rows["age"].quantile([0.25, 0.5, 0.75]), x=[0.25, 0.5, 0.75], output=(0, 100), uses="nothing"
+    ... )
+    >>> made = session.release(quartiles, epsilon=5.0)
+    >>> bool(abs(made.y[1] - 50) < 15), made.certificate.status
+    (True, 'proved for isolated functions')
     """
 
     function: Callable[..., Any]
@@ -60,8 +62,9 @@ class PrivatePlot(OnBlocks):
     """More mean less noise but smaller blocks; left out, it follows from the number of records and the spend."""
     default: float | Sequence[float] | None = None
     """What a block counts as that fails or takes too long, one height or one for every place; else the middle of `output`."""
-    uses: Sequence[BlackBox] = ()
-    """The models it relies on, for the certificate."""
+    uses: Uses = None
+    """What the function refers to that was made from data: models, clusterings, or `pel.Derived(name, trained_on=…)`; "nothing"
+    where there is none. Left out, the certificate is conditional on there being nothing from these people."""
     limits: Limits = field(default_factory=Limits)
     """What one block may use."""
     label: str = ""
@@ -184,7 +187,16 @@ class PrivatePlot(OnBlocks):
         name = next(name for name in schema if not isinstance(schema[name], Category))
         category = next(name for name in schema if isinstance(schema[name], Category))
         feature: Any = schema[name]
-        return [cls(MeanBy(category, name), category, output=(feature.lo, feature.hi), blocks=2, limits=Limits(workers=1))]
+        return [
+            cls(
+                MeanBy(category, name),
+                category,
+                output=(feature.lo, feature.hi),
+                blocks=2,
+                limits=Limits(workers=1),
+                uses="nothing",
+            )
+        ]
 
 
 def _grid(plan: Plan) -> OnGrid:

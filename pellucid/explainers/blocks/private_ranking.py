@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...public.black_box import BlackBox
 from ...public.frozen import settle
 from ...public.model import Model
 from ...public.schema import Category, Schema
@@ -21,7 +20,7 @@ from ...release.plan import Expected, Plan, Public
 from ...sensitivity import Flow
 from ..common.base import once_positional
 from .ballots import Ballots
-from .base import OnBlocks, block_note
+from .base import OnBlocks, Uses, block_note
 from .functions import Means, OnItems, blocks_for_votes
 from .results import Votes
 
@@ -45,7 +44,7 @@ class PrivateRanking(OnBlocks):
     >>> import pellucid as pel
     >>> schema = pel.Schema({"a": pel.Number(0, 1), "b": pel.Number(0, 1)})
     >>> session = pel.Session({"a": [0.9] * 4000, "b": [0.1] * 4000}, schema, budget=pel.Budget(epsilon=4.0))
-    >>> larger = pel.PrivateRanking(lambda rows: rows.mean(), items=["a", "b"])
+    >>> larger = pel.PrivateRanking(lambda rows: rows.mean(), items=["a", "b"], uses="nothing")
     >>> session.release(larger, epsilon=4.0).ranking
     ('a', 'b')
     """
@@ -57,8 +56,9 @@ class PrivateRanking(OnBlocks):
     _: KW_ONLY
     blocks: int | None = None
     """More mean less noise but smaller blocks; left out, it follows from the number of records and items and the spend."""
-    uses: Sequence[BlackBox] = ()
-    """The models it relies on, for the certificate."""
+    uses: Uses = None
+    """What the function refers to that was made from data: models, clusterings, or `pel.Derived(name, trained_on=…)`; "nothing"
+    where there is none. Left out, the certificate is conditional on there being nothing from these people."""
     limits: Limits = field(default_factory=Limits)
     """What one block may use."""
 
@@ -124,4 +124,4 @@ class PrivateRanking(OnBlocks):
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if not isinstance(schema[name], Category)]
-        return [cls(Means(tuple(names)), names, blocks=2, limits=Limits(workers=1))]
+        return [cls(Means(tuple(names)), names, blocks=2, limits=Limits(workers=1), uses="nothing")]

@@ -21,6 +21,9 @@ from .results import Several
 
 C = TypeVar("C", bound=type)
 
+KEPT = "the record is stored nowhere, what was released about it is"
+"""What becomes of a record asked about: certificates are the same for all records, and the result is an answer about this one."""
+
 
 @dataclass(frozen=True)
 class OfModel(Explainer):
@@ -64,6 +67,9 @@ class AlongFeatures(OfModel):
                 raise PlanError(f"the model does not use {name!r}, so it has no effect{did_you_mean(name, used)}.")
         wanted = {*self.features, *used}
         return tuple(name for name in schema if name in wanted)
+
+    def has_shape_of(self, stored: Explanation) -> bool:
+        return isinstance(stored, Several) != isinstance(self.feature, str)
 
     def joined(self, curves: dict[str, Explanation]) -> Explanation:
         """A single result for a single name, all of them for a list."""

@@ -34,7 +34,7 @@ class Ceteris:
     grids: tuple[tuple[str, tuple[float, ...]], ...]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        columns = [rows.predict(self.model, {name: value}) for name, values in self.grids for value in values]
+        columns = rows.predict_each(self.model, [{name: value} for name, values in self.grids for value in values])
         return np.stack(columns, axis=1)
 
 

@@ -42,13 +42,12 @@ class Steps:
         at = nearest(self.grid, rows[self.name])
         cell = np.where(at[:, None] < 0, -1, place[at])
         steps = np.zeros(cell.shape)
-        for j in range(cell.shape[1]):
-            who = np.flatnonzero(cell[:, j] >= 0)
-            if len(who):
-                some, interval = rows.take(who), cell[who, j]
-                upper = some.predict(self.model, {self.name: self.grid[self.intervals.upper[interval]]})
-                lower = some.predict(self.model, {self.name: self.grid[self.intervals.lower[interval]]})
-                steps[who, j] = share[at[who], j] * (upper - lower)
+        who, j = np.nonzero(cell >= 0)
+        if len(who):
+            interval = cell[who, j]
+            ends = [{self.name: self.grid[end[interval]]} for end in (self.intervals.upper, self.intervals.lower)]
+            upper, lower = rows.take(who).predict_each(self.model, ends)
+            steps[who, j] = share[at[who], j] * (upper - lower)
         return cell, steps
 
 

@@ -54,7 +54,7 @@ class Measured:
     def shuffled(self, rows: Rows, donors: Rows, groups: tuple[tuple[str, ...], ...]) -> np.ndarray:
         """The losses of every record when each group of features comes from its donor."""
         truth = self.truth(rows)
-        answers = (rows.predict(self.model, {name: donors[name] for name in group}) for group in groups)
+        answers = rows.predict_each(self.model, [{name: donors[name] for name in group} for group in groups])
         return np.stack([self.loss(truth, answer) for answer in answers], axis=1)
 
 

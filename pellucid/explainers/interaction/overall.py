@@ -9,7 +9,7 @@ import numpy as np
 
 from ...mechanisms import NoiseLaw
 from ...public.model import Model
-from ...public.rows import Rows
+from ...public.rows import Rows, weighted
 from ...query import Choice, Sum
 from ...query.bounds import Box, Cells
 from ...query.scores import QuantileScore
@@ -45,16 +45,13 @@ class OnCurves:
 
     def along(self, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each feature: predictions at all of its values, and which of them stands for the record."""
-        found = []
-        for feature in self.features:
-            at = np.stack([rows.predict(self.model, {feature.name: value}) for value in feature.values], axis=1)
-            found.append((at, feature.index(rows)))
-        return found
+        answers = iter(rows.predict_each(self.model, [{f.name: value} for f in self.features for value in f.values]))
+        return [(np.stack([next(answers) for _ in f.values], axis=1), f.index(rows)) for f in self.features]
 
     def __call__(self, rows: Rows) -> np.ndarray:
         found = self.along(rows)
         lo = self.model.output[0]
-        sizes = [lo + np.abs(_pick(at, index) - at @ r.weights) for (at, index), r in zip(found, self.features)]
+        sizes = [lo + np.abs(_pick(at, index) - weighted(at, r.weights)) for (at, index), r in zip(found, self.features)]
         return np.column_stack([*(at for at, _ in found), rows.predict(self.model), *sizes])
 
 
@@ -70,7 +67,7 @@ class Remainders(OnCurves):
 
     def of(self, rows: Rows) -> np.ndarray:
         found = zip(self.along(rows), self.features, self.curves)
-        return np.stack([_pick(at, index) - at @ r.weights - curve[index] for (at, index), r, curve in found], axis=1)
+        return np.stack([_pick(at, index) - weighted(at, r.weights) - curve[index] for (at, index), r, curve in found], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

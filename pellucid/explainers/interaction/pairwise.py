@@ -31,13 +31,8 @@ class OnTables:
     others: tuple[Rounding, ...]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        columns = [
-            rows.predict(self.model, {self.first.name: a, other.name: b})
-            for other in self.others
-            for a in self.first.values
-            for b in other.values
-        ]
-        return np.stack(columns, axis=1)
+        pairs = [{self.first.name: a, o.name: b} for o in self.others for a in self.first.values for b in o.values]
+        return np.stack(rows.predict_each(self.model, pairs), axis=1)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Moments(MeasuredBound):
 
     LIMIT = 1 << 15
     """Units per row: p and q stay below 2^31, so that their products are exact in 64 bits."""
-    one = LIMIT**2
+    one, grid = LIMIT**2, LIMIT
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 1024 or not all(0 < v < math.inf for v in (self.joint, self.slope, self.label)):

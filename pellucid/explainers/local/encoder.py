@@ -19,9 +19,10 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
+from ...public.asking import AS_THEY_ARE
 from ...public.model import Model
 from ...public.records import asked_record
-from ...public.rows import Rows
+from ...public.rows import Rows, weighted
 from ...public.schema import Category, Relation, Schema
 from ...query import Sum
 from ...query.bounds import Ball
@@ -84,14 +85,18 @@ class Encoder:
         """The largest distance between two records of the schema."""
         return math.sqrt(sum(2 if self._many(name) else 1 for name in self.features))
 
+    @property
+    def diameter(self) -> float:
+        """As `farthest`, rounded up: no record of the schema is farther from any other."""
+        return _coarse(self.farthest)
+
     def farthest_from(self, asked: Sequence[float]) -> float:
-        """The largest distance of a record of the schema from this one."""
+        """The largest distance of a record of the schema from this one, rounded up."""
         squares = 0.0
         for column, z in zip(self.columns, asked):
             if column.position is None:
                 squares += max(z, 1 - z) ** 2
-        # Rounded up to a coarse grid: the same certified limits then serve many records.
-        return math.ceil(64 * math.sqrt(squares + 2 * sum(map(self._many, self.features))) * (1 + 1e-12)) / 64
+        return _coarse(math.sqrt(squares + 2 * sum(map(self._many, self.features))))
 
     @functools.cached_property
     def projector(self) -> np.ndarray | None:
@@ -145,12 +150,12 @@ class Encoder:
             else:
                 value = feature.lo + own[:, 0] * (feature.hi - feature.lo)
                 columns[name] = np.rint(value) if feature.integer else value
-        return self.outputs(Rows(self.schema, columns).predict(self.model))
+        return self.outputs(Rows(self.schema, columns, asking=AS_THEY_ARE).predict(self.model))
 
     def level(self, record: Any) -> float:
         """The model's scaled output for the record asked about, as the model sees it: with what is missing missing."""
         positions = dict(asked_record(record, self.model, self.schema))
-        rows = Rows(self.schema, {name: np.array([positions[name]]) for name in self.features})
+        rows = Rows(self.schema, {name: np.array([positions[name]]) for name in self.features}, asking=AS_THEY_ARE)
         return float(self.outputs(rows.predict(self.model))[0])
 
     @property
@@ -162,6 +167,11 @@ class Encoder:
     def read(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """(coordinates, scaled outputs) of a batch."""
         return self.scaled(rows.columns), self.outputs(rows.predict(self.model))
+
+
+def _coarse(distance: float) -> float:
+    """Rounded up to a coarse grid: the same certified limits then serve many records."""
+    return math.ceil(64 * distance * (1 + 1e-12)) / 64
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,7 @@ class LocalRows:
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         u = x - np.asarray(self.asked)
         f = f if self.level is None else (f - self.level) / 2
-        root = np.sqrt(self.weight.at(np.sqrt(np.einsum("ij,ij->i", u, u))))
+        root = np.sqrt(self.weight.at(np.sqrt((u * u).sum(axis=1))))
         return np.column_stack([u * root[:, None], self.label_weight * root * f])
 
 
@@ -200,7 +210,7 @@ class GradientRows:
     def of(self, x: np.ndarray, f: np.ndarray) -> np.ndarray:
         row = self.rows.of(x, f)
         s, t = row[:, :-1], row[:, -1] / self.rows.label_weight
-        return s * (s @ np.asarray(self.phi) - t)[:, None]
+        return s * (weighted(s, np.asarray(self.phi)) - t)[:, None]
 
 
 def gradient_of(
@@ -228,7 +238,8 @@ def moments_of(
 ) -> Sum:
     """The sum that a local explanation asks for: A and b of equation (1), before they are divided by the normaliser.
 
-    `limits` are those of a question asked before, where it is counted again; else they are certified now.
+    `limits` are those of a question asked before, where it is counted again, or such that they hold for every record asked about;
+    else they are certified now, for this one.
     """
     z = tuple(float(v) for v in asked)
     limits = weight.limits(encoder.farthest_from(z), label_weight) if limits is None else limits

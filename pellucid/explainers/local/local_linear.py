@@ -24,7 +24,7 @@ from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage
 from ...release.stream import Channel
 from ...sensitivity import Flow
-from ..common.base import OfModel, example_record, keep_whole_number, whole_number
+from ..common.base import KEPT, OfModel, example_record, keep_whole_number, whole_number
 from .encoder import Encoder, LocalRows, best_label_weight, moments_of, normaliser, read_moments
 from .methods import GRAIN, METHODS, NoisyMoments, Solution, one_shot, step_price
 from .questions import Questions
@@ -179,7 +179,7 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
             stage = public.stage(self._stage(), self._question(public, details))
         else:
             # No record is farther away than this: a weight that cannot be certified is refused before anything is charged.
-            details.settings.weight.limits(math.ceil(64 * details.encoder.farthest) / 64)
+            details.settings.weight.limits(details.encoder.diameter)
             stage = Stage(self._stage())
         return Plan(public, (stage,), details)
 
@@ -197,7 +197,10 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
         encoder, weight = details.encoder, details.settings.weight
         asked = self._asked(encoder)
         w = best_label_weight(weight, encoder.farthest, public.relation, self.radius)
-        return moments_of(encoder, asked, weight, w, self._level(encoder, asked))
+        # Of a single question the limits are stored, on the certificate and in the noise, and the record is not: so they are the
+        # same for all records. A stream stores both.
+        limits = None if self.record is None else weight.limits(encoder.diameter, w)
+        return moments_of(encoder, asked, weight, w, self._level(encoder, asked), limits)
 
     def _level(self, encoder: Encoder, asked: tuple[float, ...]) -> float | None:
         if not self.centred:
@@ -283,7 +286,7 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
     def about_record(self) -> str:
         known = "not protected: it is known to whoever asks, and the answer depends on it; "
         if self.record is not None:
-            return known + "it is stored nowhere"
+            return known + KEPT
         return known + "what was asked and paid for is kept in the ledger, so that the stream can go on after a restart"
 
     def assumptions(self) -> tuple[str, ...]:

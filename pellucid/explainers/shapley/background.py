@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...public.asking import AS_THEY_ARE
 from ...public.model import Model
 from ...public.records import asked_record, plain
 from ...public.rows import Rows
 from ...public.schema import Schema
 from .coalitions import MOST_ENUMERATED, Permuted
-from .estimator import CHEAP, Chosen, Method, estimator_for
+from .estimator import CHEAP, Chosen, Method, Term, estimator_for
 
 MOST_BACKGROUND = 1000
 AFFORDABLE = 1 << 13
@@ -131,17 +132,17 @@ def estimator_against(
         estimators.append(replace(own, seed=seed + i) if isinstance(own, Permuted) else own)
     ready = model.ready(schema)
     asked = np.array([[value for _, value in e.record] for e in estimators])
-    answers = ready.predict(ready.inputs({name: asked[:, j] for j, name in enumerate(ready.features)}))
+    answers = ready.predict(ready.inputs({name: asked[:, j] for j, name in enumerate(ready.features)}), AS_THEY_ARE)
     lo, hi = model.output
     mirrored = float(np.clip(lo + hi - answers.mean(), lo, hi))
     swapped = Swapped(tuple(estimators))
-    ranges = first.ranges
-    if ranges:
+    terms = first.terms
+    if terms:
         # Terms differ between background records by a constant alone.
         shift = np.mean([_at_lows(e, schema) for e in estimators], axis=0) - _at_lows(estimators[0], schema)
-        ranges = tuple((-hi - float(s), -lo - float(s)) for (lo, hi), s in zip(ranges, shift))
+        terms = tuple(Term(-term.middle - float(s), term.half) for term, s in zip(terms, shift))
     against = f"{first.why}; against {len(records)} public records"
-    return replace(first, estimator=swapped, why=against, prediction=mirrored, ranges=ranges)
+    return replace(first, estimator=swapped, why=against, prediction=mirrored, terms=terms)
 
 
 def _at_lows(estimator: Any, schema: Schema) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...public.black_box import BlackBox
 from ...public.frozen import settle
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
@@ -20,8 +21,8 @@ from ...query import Choice, Sum
 from ...query.bounds import Cells
 from ...query.scores import QuantileScore
 from ...release.answer import Answer
-from ...release.plan import WHOLE, Public, Stage
-from ..common.base import OfModel, keep_whole_number
+from ...release.plan import WHOLE, Plan, Public, Stage
+from ..common.base import KEPT, OfModel, keep_whole_number
 from .background import Background, estimator_against
 from .bound import ShapleyVectors
 from .certainty import picks_gap, values_gap
@@ -87,6 +88,9 @@ class WithShapley(OfModel):
             raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
         if self.certified is not None:
             settle(self, certified=_two_ends(self.certified))
+
+    def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
+        return () if self.chosen(plan.public.schema).computed_here(plan.public.schema) else super().only_asked(plan)
 
     def chosen(self, schema: Schema) -> Chosen:
         """The estimator, by public facts."""
@@ -156,7 +160,7 @@ class AboutRecord(WithShapley):
         """What the certificate says about the record asked about."""
         if self.record is None:
             return "the session's own records are the ones explained: protected as the explanation data; the background is public"
-        return "not protected: it is known to whoever asks, and the release depends on it; it is stored nowhere"
+        return f"not protected: it is known to whoever asks, and the release depends on it; {KEPT}"
 
     def assumptions(self) -> tuple[str, ...]:
         if self.record is None:

@@ -62,7 +62,7 @@ class ShapleyVectors(Bound):
 
     LIMIT = 1 << 26
     """Units of the largest coordinate: squares of 2^26 add up over 2^10 coordinates inside 64 bits."""
-    one = LIMIT
+    one = grid = LIMIT
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= MOST_FEATURES or not self.lo < self.hi or not self.lo <= self.prediction <= self.hi:

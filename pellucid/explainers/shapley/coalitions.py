@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...errors import PlanError
+from ...public.asking import AS_THEY_ARE, Asking
 from ...public.frozen import settle
 from ...public.model import Model
 from ...public.rows import Rows
@@ -112,26 +113,28 @@ def kernel_design(features: int, samples: int, seed: int) -> Design:
 class Mixtures:
     """A model asked about mixtures of one public record and background records."""
 
-    def __init__(self, model: Model, record: RecordAsked, schema: Schema):
-        self.ready = model.ready(schema)
+    def __init__(self, model: Model, record: RecordAsked, schema: Schema, asking: Asking = AS_THEY_ARE):
+        self.ready, self.asking = model.ready(schema), asking
         self.names = [name for name, _ in record]
         self.asked = np.array([value for _, value in record])
 
     def prediction(self) -> float:
         """f(x), inside the declared range."""
-        return float(self.ready.predict(self.ready.inputs({n: np.array([v]) for n, v in zip(self.names, self.asked)}))[0])
+        asked = self.ready.inputs({n: np.array([v]) for n, v in zip(self.names, self.asked)})
+        return float(self.ready.predict(asked, AS_THEY_ARE)[0])
 
     def answers(self, columns: list[np.ndarray]) -> np.ndarray:
         """Predictions for records given column by column, in arrays of any one shape."""
         inputs = self.ready.inputs({name: column.ravel() for name, column in zip(self.names, columns)})
-        return self.ready.predict(inputs).reshape(columns[0].shape)
+        return self.ready.predict(inputs, self.asking).reshape(columns[0].shape)
 
     def vectors(self, background: np.ndarray, design: Design) -> np.ndarray:
         """One Shapley vector per background record, a bounded number of mixtures at a time."""
         n, d = background.shape
         out = np.tile(self.prediction() * design.full, (n, 1))
         at_once = max(1, CELLS // d)
-        rows = max(1, min(n, at_once // len(design.masks)))
+        # Whatever the number of records: how sums are cut decides how they are rounded.
+        rows = max(1, at_once // len(design.masks))
         step = max(1, at_once // rows)
         for start in range(0, n, rows):
             piece = slice(start, start + rows)
@@ -139,7 +142,8 @@ class Mixtures:
                 some = slice(first, first + step)
                 masks, z = design.masks[some], background[piece]
                 columns = [np.where(masks[:, j], self.asked[j], z[:, [j]]) for j in range(d)]
-                out[piece] += self.answers(columns) @ design.weights[some]
+                # A product for each record: how one for all of them rounds depends on their number.
+                out[piece] += np.matmul(self.answers(columns)[:, None, :], design.weights[some])[:, 0]
         return out
 
     def along_orders(self, background: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
@@ -178,7 +182,7 @@ class Enumerated:
         return tuple(name for name, _ in self.record)
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        mixtures = Mixtures(self.model, self.record, rows.schema)
+        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
         return mixtures.vectors(positions(rows, mixtures.names), enumeration(len(self.record)))
 
 
@@ -217,7 +221,7 @@ class Permuted:
         return tuple(name for name, _ in self.record)
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        mixtures = Mixtures(self.model, self.record, rows.schema)
+        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
         background = positions(rows, mixtures.names)
         d = len(self.record)
         if math.factorial(min(d, MOST_ENUMERATED)) <= self.permutations:
@@ -266,5 +270,5 @@ class Regressed:
         return tuple(name for name, _ in self.record)
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        mixtures = Mixtures(self.model, self.record, rows.schema)
+        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
         return mixtures.vectors(positions(rows, mixtures.names), self.design)

@@ -18,7 +18,7 @@ from ...sensitivity.encoding import MAX_LEVELS
 from .bound import ShapleyVectors
 from .coalitions import MOST_ENUMERATED, Enumerated, Mixtures, Permuted, RecordAsked, Regressed
 from .fitted_models import NotAdditive, fitted, never_clipped
-from .model_specific import LinearTerms, TreeWalks, used_features
+from .model_specific import LinearTerms, ReadOff, TreeWalks, used_features
 from .radii import Radii, whole_radii
 
 Method = Literal["linear", "trees", "enumeration", "permutations", "kernel"]
@@ -28,6 +28,16 @@ NARROWEST = 1e-270
 
 CHEAP = 10
 """Features up to which all coalitions are asked about without being told to: 1,024 model calls per record."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """The values that one coordinate of a vector can take."""
+
+    middle: float
+    """Depends on the record asked about."""
+    half: float
+    """Half their width, the same for every record."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,16 @@ class Chosen:
     """The declared range of the model."""
     prediction: float
     """That for the record asked about: it decides the centre of the vectors."""
-    ranges: tuple[tuple[float, float], ...] = ()
+    terms: tuple[Term, ...] = ()
     """The values each coordinate can take, where they are known (linear models)."""
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return self.estimator(rows)
+
+    def computed_here(self, schema: Schema) -> bool:
+        """Whether the model's structure was read and is evaluated here, so that no person's record is shown to the model."""
+        parts = getattr(self.estimator, "estimators", (self.estimator,))
+        return all(isinstance(part, ReadOff) and part.computed_here(schema) for part in parts)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,8 +79,8 @@ class Chosen:
     @property
     def farthest_centre(self) -> float:
         """How far from 0 the centre of a value can lie, whatever the record asked about."""
-        if self.ranges:
-            return max(hi - lo for lo, hi in self.ranges) / 2
+        if self.terms:
+            return max(term.half for term in self.terms)
         return (self.output[1] - self.output[0]) / 2 / len(self.features)
 
     def bound(
@@ -82,10 +97,10 @@ class Chosen:
         `centred`, a somewhat larger set around 0, for sums over an unknown number of records.
         """
         d, kept = len(self.features), range(len(self.features)) if few is None else few
-        if self.ranges:
+        if self.terms:
             # A term is 0 where both records agree, so 0 is in its range; its width limits it whatever the record asked about.
-            ranges = [(lo, hi) if centred else (lo - hi, hi - lo) for lo, hi in (self.ranges[i] for i in kept)]
-            return _of_terms(ranges, self.output, count, ranked)
+            terms = [term if centred else Term(0.0, 2 * term.half) for term in (self.terms[i] for i in kept)]
+            return _of_terms(terms, self.output, count, ranked)
         if not centred:
             return ShapleyVectors(d, *self.output, sum(self.output) / 2, count, ranked, whole_radii(d))
         whole = ShapleyVectors(d, *self.output, self.prediction, count, ranked)
@@ -99,10 +114,10 @@ class Chosen:
         return replace(whole, radii=design.radii(), shares=tuple(float(v) for v in design.full))
 
 
-def _of_terms(ranges: Sequence[tuple[float, float]], output: tuple[float, float], count: bool, ranked: bool) -> ShapleyVectors:
+def _of_terms(terms: Sequence[Term], output: tuple[float, float], count: bool, ranked: bool) -> ShapleyVectors:
     """Vectors whose coordinates have ranges of their own: centred at the middles of these. Claim: shapley-radii"""
     width = output[1] - output[0]
-    half = np.array([hi - lo for lo, hi in ranges]) / 2 / width
+    half = np.array([term.half for term in terms]) / width
     top = float(np.sort(half)[-2:].sum())
     radii = Radii(
         linf=float(half.max()),
@@ -112,8 +127,8 @@ def _of_terms(ranges: Sequence[tuple[float, float]], output: tuple[float, float]
         pair=top,
     )
     # The upper end of the range stands for a prediction half a range above the middle: shares then are centres.
-    shares = tuple(float(lo + hi) / width for lo, hi in ranges)
-    return ShapleyVectors(len(ranges), *output, output[1], count, ranked, radii, shares)
+    shares = tuple(2 * term.middle / width for term in terms)
+    return ShapleyVectors(len(terms), *output, output[1], count, ranked, radii, shares)
 
 
 def estimator_for(
@@ -147,8 +162,8 @@ def estimator_for(
 
     def chosen(method: Method, estimator: Any, exact: bool, why: str) -> Chosen:
         unused = tuple(name for name in names if name not in estimator.features)
-        ranges = _term_ranges(estimator, schema) if isinstance(estimator, LinearTerms) else ()
-        return Chosen(method, estimator, estimator.features, unused, exact, why, model.output, prediction, ranges)
+        terms = _terms_of(estimator, schema) if isinstance(estimator, LinearTerms) else ()
+        return Chosen(method, estimator, estimator.features, unused, exact, why, model.output, prediction, terms)
 
     reason = ""
     if method in (None, "linear", "trees"):
@@ -164,18 +179,26 @@ def estimator_for(
     return chosen(*_by_asking(model, asked, method, permutations, samples, seed, reason))
 
 
-def _term_ranges(terms: Callable[[Rows], np.ndarray], schema: Schema) -> tuple[tuple[float, float], ...]:
-    """The values each term can take: it depends on one feature alone, so that all features are tried together."""
+def _terms_of(terms: LinearTerms, schema: Schema) -> tuple[Term, ...]:
+    """The values each term can take: it depends on one feature alone, so that all features are tried together.
+
+    Asking about another record moves all values of a term by the same amount. So their width is found for one public record,
+    whatever the one asked about is: it scales the noise and stands in the result, where the last bits of a width found for each
+    record would tell which one it was.
+    """
     columns = {name: _trial(schema[name]) for name in schema}
     longest = max(len(column) for column in columns.values())
-    tried = terms(Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()}))
+    rows = Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()})
+    public = replace(terms, record=tuple((name, float(columns[name][0])) for name in terms.names))
+    tried = public(rows)
     lo, hi = tried.min(axis=0), tried.max(axis=0)
+    moved = (terms(rows) - tried)[0]
     # Terms too small for floats are left to the declared range.
-    if not (np.isfinite(lo).all() and np.isfinite(hi).all() and (hi - lo).max() > NARROWEST):
+    if not (np.isfinite(tried).all() and np.isfinite(moved).all() and (hi - lo).max() > NARROWEST):
         return ()
     # The room is for rounding.
     room = 1e-9 * float((hi - lo).max())
-    return tuple((float(a) - room, float(b) + room) for a, b in zip(lo, hi))
+    return tuple(Term(float(a + b) / 2 + float(m), float(b - a) / 2 + room) for a, b, m in zip(lo, hi, moved))
 
 
 def _trial(feature: Feature) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
+from ...release.explainer import as_written
 from .coalitions import RecordAsked, positions
 from .fitted_models import Fitted, fitted
 from .trees import vectors
@@ -29,6 +30,10 @@ class ReadOff:
     record: RecordAsked
     features: tuple[str, ...]
 
+    def computed_here(self, schema: Schema) -> bool:
+        """Whether the model is not called at all, neither itself nor a step of it."""
+        return as_written(self.model) and fitted(self.model.ready(schema)).encoding.computed_here
+
     @property
     def names(self) -> list[str]:
         """All features of the model, in the order of the record asked about."""
@@ -47,9 +52,15 @@ class LinearTerms(ReadOff):
 
     def __call__(self, rows: Rows) -> np.ndarray:
         made, asked, background = self.encoded(rows)
-        owners = np.array([self.names[column.feature] for column in made.encoding.columns], dtype=object)
-        belongs = owners[:, None] == np.array(self.features, dtype=object)
-        return (asked - background) @ (belongs * made.weights[:, None])  # type: ignore[index]
+        assert made.weights is not None
+        place = {name: j for j, name in enumerate(self.features)}
+        out = np.zeros((len(background), len(place)))
+        # One column after the other: how a matrix product rounds depends on the number of rows.
+        for c, column in enumerate(made.encoding.columns):
+            j = place.get(self.names[column.feature])
+            if j is not None:
+                out[:, j] += (asked[0, c] - background[:, c]) * made.weights[c]
+        return out
 
 
 class TreeWalks(ReadOff):

@@ -48,7 +48,7 @@ def counted(values: Stage, chosen: Chosen) -> NoisyCount | None:
 def picks(chosen: Chosen, public: Public, k: int, absolute: bool) -> Choice:
     """Private picks of the k leading features, by size or signed; of all features the last one needs no pick."""
     # Where the number of records is secret, nobody can say how often a centre has to be added back.
-    bound = chosen.bound(ranked=True, centred=public.rows is not None or not (absolute or chosen.ranges))
+    bound = chosen.bound(ranked=True, centred=public.rows is not None or not (absolute or chosen.terms))
     score = ShapleyScore(bound, records=public.rows_or_default, absolute=absolute)
     return Choice(Sum(chosen, bound, columns=chosen.columns), score, min(k, max(1, len(chosen.features) - 1)))
 

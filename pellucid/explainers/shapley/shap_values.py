@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...public.black_box import BlackBox
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
@@ -78,6 +79,13 @@ class ShapValues(AboutRecord):
             raise PlanError(f"efficient=True: the output range {self.model.output} is too wide or too narrow; change its unit.")
         if self.efficient and self.record is None:
             raise PlanError("efficient=True needs a public record=: the prediction for a secret one is a secret too.")
+
+    def about_record(self) -> str:
+        return super().about_record() + (" and holds the model's answer for it" if self.efficient else "")
+
+    def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
+        # The mean prediction is made of the model's answers, however the values are computed.
+        return self.models if self.efficient else super().only_asked(plan)
 
     def plan(self, public: Public) -> Plan:
         chosen = self.chosen(public.schema)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,11 @@ STATES = 1 << 20
 
 MOST_DECIDED = 62
 """Different features on one path, at most: the loop-free version keeps the decisions in the bits of a number."""
+
+
+def _joined(parts: Sequence[np.ndarray], kind: Any) -> np.ndarray:
+    """One plain array: an array of another class could do anything with what it is compared with."""
+    return np.concatenate([np.asarray(part) for part in parts]).astype(kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +54,8 @@ class Forest:
         trees = made.trees
         sizes = [len(tree.column) for tree in trees]
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
-        leaf = np.concatenate([tree.leaf for tree in trees])
-        column = np.concatenate([tree.column for tree in trees]).astype(np.int32)
+        leaf = _joined([tree.leaf for tree in trees], bool)
+        column = _joined([tree.column for tree in trees], np.int32)
         feature_of = np.array([c.feature for c in made.encoding.columns], dtype=np.int32)
         chosen = np.full(len(leaf), -1, dtype=np.int32)
         codes: list[np.ndarray] = []
@@ -61,12 +66,12 @@ class Forest:
         return cls(
             root=first,
             column=column,
-            threshold=np.concatenate([tree.threshold for tree in trees]).astype(float),
-            left=np.concatenate([tree.left + at for tree, at in zip(trees, first)]).astype(np.int32),
-            right=np.concatenate([tree.right + at for tree, at in zip(trees, first)]).astype(np.int32),
-            nan_left=np.concatenate([tree.nan_left for tree in trees]).astype(bool),
+            threshold=_joined([tree.threshold for tree in trees], float),
+            left=_joined([tree.left + at for tree, at in zip(trees, first)], np.int32),
+            right=_joined([tree.right + at for tree, at in zip(trees, first)], np.int32),
+            nan_left=_joined([tree.nan_left for tree in trees], bool),
             leaf=leaf,
-            value=np.concatenate([tree.value for tree in trees]).astype(float),
+            value=_joined([tree.value for tree in trees], float),
             feature=np.where(leaf, -1, feature_of[column]),
             chosen=chosen,
             codes=np.array(codes, dtype=bool) if codes else np.zeros((1, 257), dtype=bool),

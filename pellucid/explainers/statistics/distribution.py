@@ -88,6 +88,9 @@ class Distribution(Explainer):
             schema[name]
         return tuple(name for name in schema if name in self.features)
 
+    def has_shape_of(self, stored: Explanation) -> bool:
+        return isinstance(stored, Several) != isinstance(self.feature, str)
+
     def plan(self, public: Public) -> Plan:
         bins = {name: self.cells(name, public.schema) for name in self.features}
         query = Joint([Sum(InCell(name, cells), Cells(cells.cells), columns=(name,)) for name, cells in bins.items()])

@@ -43,15 +43,20 @@ def _exp_floor(r: int, bits: int) -> int:
     return total
 
 
-def coin(top: int, bottom: int, numerator: int, denominator: int, below: Below) -> bool:
-    """True with probability exp(-top/bottom)·numerator/denominator, which must be at most 1: bits of a uniform number are
-    drawn until they decide against an enclosure of the probability."""
+def coin(top: int, bottom: int, numerator: int, denominator: int, below: Below, power: int = 0) -> bool:
+    """True with probability exp(-top/bottom)·2^power·numerator/denominator, which must be at most 1: bits of a uniform number
+    are drawn until they decide against an enclosure of the probability."""
     bits, uniform = 0, 0
     while True:
         bits += 64
         uniform = (uniform << 64) | below(1 << 64)
         low, high, shift = exp_enclosure(top, bottom, bits + GUARD_BITS)
-        shift += GUARD_BITS  # probability·2^bits lies between low and high, times numerator / (denominator·2^shift)
+        shift += GUARD_BITS - power  # probability·2^bits lies between low and high, times numerator / (denominator·2^shift)
+        if high.bit_length() + numerator.bit_length() - denominator.bit_length() < shift:
+            # Below 1, so that only a uniform number of 0 is not decided; shifting by that much could take all memory.
+            if uniform:
+                return False
+            continue
         up, down = numerator << max(-shift, 0), denominator << max(shift, 0)
         if uniform >= -(-high * up // down):
             return False

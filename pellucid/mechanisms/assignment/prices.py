@@ -22,6 +22,8 @@ LEAST, MUCH = 0.02, 0.2
 GOOD_ENOUGH = 4.0
 """Nats between the bound and what is surely there, at which the search for prices ends."""
 ROUNDS = 4
+LARGEST = 2.0**60
+"""Nats beyond which a price is none."""
 
 
 def _choices(theta: np.ndarray, need: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,6 +69,16 @@ class Fit:
     shares: np.ndarray
     bound: float
 
+    def plain(self) -> Fit:
+        """Numbers alone, of a size that can be added up: a price that is none counts as 0, a share that is none as a half.
+
+        Floats can come to infinity or to NaN, which comparisons let pass. Any price and any share gives an exact draw, so that
+        this costs time alone.
+        """
+        values = {i: np.where(np.abs(y) < LARGEST, y, 0.0) for i, y in self.values.items()}
+        shares = np.where((self.shares >= 0) & (self.shares <= 1), self.shares, 0.5)
+        return Fit(self.members, values, shares, self.bound)
+
     def known(self) -> dict[tuple[int, int], float]:
         return {(p, i): float(y) for i, row in self.members.items() for p, y in zip(row, self.values[i])}
 
@@ -83,7 +95,8 @@ class Guide:
         self.penalty = np.array(scores.penalty, dtype=float) * float(rate)
 
     def fit(self, must: list[tuple[int, ...]], may: list[list[int]], picks: int, parent: Fit | None) -> Fit:
-        return _Search(self, must, may, picks).solve(parent)
+        with np.errstate(all="ignore"):
+            return _Search(self, must, may, picks).solve(parent).plain()
 
     def where_to_cut(self, may: list[list[int]], fit: Fit) -> tuple[int, int] | None:
         """A place and an item: where the bound is loosest, the least settled place."""
@@ -94,10 +107,10 @@ class Guide:
         open_ = np.zeros(x.shape, dtype=bool)
         for p, row in enumerate(may):
             open_[p, row] = True
-        loose = self._looseness(fit)
-        gain = np.where(open_, x * (1 - x) * (loose + 1e-3), -1.0)
+        loose = np.nan_to_num(self._looseness(fit), posinf=LARGEST)
+        gain = np.where(open_, x * (1 - x) * (loose + 1e-3), -np.inf)
         if gain.max() <= 1e-9:  # all settled: the favourite of the place that meets most
-            gain = np.where(open_, x * (loose + 1e-3), -1.0)
+            gain = np.where(open_, x * (loose + 1e-3), -np.inf)
         p, i = divmod(int(np.argmax(gain)), gain.shape[1])
         return p, i
 
@@ -161,7 +174,7 @@ def _minimum(slope_of: Callable[[np.ndarray], tuple[float, np.ndarray]], y: np.n
             new = y + length * direction
             lower, steep = slope_of(new)
         gained, curvature = value - lower, float(((new - y) * (steep - slope)).sum())
-        if gained <= 0:
+        if not gained > 0 or not np.isfinite(lower):
             break
         if curvature > 0:
             past = [*past[-15:], (new - y, steep - slope, curvature)]

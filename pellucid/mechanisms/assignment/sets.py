@@ -49,8 +49,8 @@ class SetSampler:
             size, exponent = (float(self._sums[-1][0][-1]), int(self._sums[-1][1][-1]))
             top, bottom = size.as_integer_ratio()
             gap = self.picks * sum(self.best) - self.scores.of(assignment)
-            up, down = (whole * bottom) << max(-exponent, 0), (chosen * top) << max(exponent, 0)
-            if coin(gap * self.rate.numerator, self.rate.denominator, up, down, below):
+            nats = gap * self.rate.numerator, self.rate.denominator
+            if coin(*nats, whole * bottom, chosen * top, below, power=-exponent):
                 return assignment
 
     def _propose(self, below: Below) -> tuple[Assignment, int, int]:

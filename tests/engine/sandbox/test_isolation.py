@@ -628,9 +628,11 @@ def test_attacks_on_the_processes_above_neither_hang_nor_raise():
                 os.killpg(os.getpgid(template), signal.SIGKILL)
             return deed
     """)
-    answers, outcomes = over(function, 7)
+    # Time enough to start the processes anew on a busy machine.
+    patient = Limits(seconds=10, memory=2**29, workers=1)
+    answers, outcomes = over(function, 7, limits=patient)
     assert answers[[0, 6], 0].tolist() == [0, 6] and outcomes.blocks == 7
-    assert over(function, 1)[0].tolist() == [[0]]
+    assert over(function, 1, limits=patient)[0].tolist() == [[0]]
 
 
 # What is kept between runs.

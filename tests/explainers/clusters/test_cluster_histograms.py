@@ -92,7 +92,7 @@ def test_charges_and_certificate(budget, neighbors, method):
     assert [c["stage"] for c in charges] == [*(["candidates"] if method == "two-stage" else []), "choice", "inside", "whole"]
     assert sum(c["amount"] for c in charges) == pytest.approx(float(session.spent))
     assert float(session.spent) == pytest.approx(float(session.whole) / 2)
-    assert made.certificate.status == "proved"
+    assert made.certificate.status == "proved for row-wise models"
     assert "declared clusters" in json.dumps(made.certificate.to_dict())
     assert session.preview(pel.ClusterHistograms(groups(), method=method), share=0.1).notes
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pellucid as pel
 from pellucid import PellucidError
 from pellucid.explainers.local.bound import Moments
+from pellucid.explainers.local.encoder import Encoder, GradientRows, LocalRows
 from pellucid.explainers.local.readings import ShortestGradient, ShortestSum
 from pellucid.explainers.local.weights import Gaussian, Stable
 from pellucid.query.bounds import Ball, Gram
@@ -201,6 +203,20 @@ def test_limits_must_be_positive():
     for wrong in ((0, 1, 1, 1), (2000, 1, 1, 1), (2, 0, 1, 1), (2, 1, -1, 1), (2, 1, 1, math.nan)):
         with pytest.raises(PellucidError):
             Moments(*wrong)
+
+
+@pytest.mark.parametrize("features", [1, 3, 40])
+def test_what_a_record_brings_is_the_same_to_the_last_bit_in_every_batch(features):
+    rng = np.random.default_rng(3)
+    schema = pel.Schema({f"x{i}": pel.Number(0, 1) for i in range(features)})
+    model = pel.Model(lambda d: d["x0"] / 3, output=(0, 1), trained_on="other data")
+    x, f = rng.random((500, features)), rng.uniform(-1, 1, 500)
+    rows = LocalRows(Encoder(model, schema), tuple(rng.random(features)), Gaussian(0.7), 0.3)
+    for made in (rows, GradientRows(rows, tuple(rng.normal(size=features)))):
+        whole = made.of(x, f)
+        for size in (1, 2, 3, 7, 100, 333):
+            pieces = [made.of(x[i : i + size], f[i : i + size]) for i in range(0, 500, size)]
+            assert np.array_equal(np.concatenate(pieces), whole), size
 
 
 def test_rows_whose_slope_is_too_long_are_shrunk():

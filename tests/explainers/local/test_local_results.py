@@ -285,7 +285,8 @@ def test_bars_show_the_largest_values_with_their_errors(proved):
     ends = np.array([sorted(path[:, 0]) for path in ax.containers[1].lines[2][0].get_segments()])
     np.testing.assert_allclose(ends.T, [end[one.order[:4]] for end in one.interval()])
     title = " ".join(ax.get_title(loc="right").split())
-    assert "computed from the records for ρ = 0.001 (ε = 0.16 at δ = 1e-06)" in title and "proved · 95 % error bars" in title
+    assert "computed from the records for ρ = 0.001 (ε = 0.16 at δ = 1e-06)" in title
+    assert "proved for row-wise models · 95 % error bars" in title
     assert len(one.plot().patches) == 6 and "largest" not in one.plot().get_xlabel()
     bare = local(std=None).plot()
     assert "error not known" in bare.get_title(loc="right") and len(bare.containers) == 1

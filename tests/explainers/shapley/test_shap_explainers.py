@@ -553,7 +553,7 @@ def test_one_feature_and_five_hundred():
     found = quietly(ShapRanking(model, {"x7": 1.0, "x400": 1.0}, k=2, how="picks", permutations=2), people, schema=wide)
     assert found.ranking == ("x7", "x400")
     noisy = session(people, schema=wide).release(ShapValues(model, {"x7": 1.0}, permutations=2), epsilon=1.0)
-    assert len(noisy.values) == 500 and noisy.certificate.status == "proved"
+    assert len(noisy.values) == 500 and noisy.certificate.status == "proved for row-wise models"
 
 
 def test_awkward_backgrounds_and_models():
@@ -579,7 +579,7 @@ def test_a_model_outside_its_range_is_clipped_and_stays_certified():
     exact = np.mean([brute_force(RECORD, row, clipped) for row in data.to_dict("records")], axis=0)
     np.testing.assert_allclose(quietly(ShapValues(loud, RECORD), data).values, exact, atol=1e-7)
     found = session(data).release(ShapValues(loud, RECORD), epsilon=1.0)
-    assert found.certificate.status == "proved" and found.certificate.charges[0]["enforced"]
+    assert found.certificate.status == "proved for row-wise models" and found.certificate.charges[0]["enforced"]
     explainer = ShapValues(loud, RECORD)
     query = explainer.plan(public_for(SCHEMA, "replace", "epsilon", 60))["values"].query
     bound, most = query.bound, sensitivity(query, "replace")
@@ -612,7 +612,7 @@ def test_the_record_asked_about_is_stored_nowhere(make, tmp_path):
     """Not in the result, its JSON or pickle, the certificate, the request or the ledger file."""
     canary = {"a": 0.31415926535, "b": 0.27182818284, "c": 0.57721566490, "e": 0.69314718055}
     path = tmp_path / "study.db"
-    account = session(table(50), ledger=str(path), name="ward")
+    account = session(table(50), ledger=str(path), name="ward", create=True)
     explainer = make(canary)
     found = account.release(explainer, epsilon=1.0)
     again = account.release(make(canary), epsilon=1.0)
@@ -634,7 +634,7 @@ def test_a_secret_record_is_protected():
     explainer = ShapValues(MODEL, public_background=public)
     np.testing.assert_allclose(quietly(explainer, data).values, exact, atol=1e-7)
     found = session(data).release(explainer, epsilon=5.0)
-    assert found.certificate.status == "proved" and "protected" in explainer.about_record()
+    assert found.certificate.status == "proved for row-wise models" and "protected" in explainer.about_record()
     ranked = ShapRanking(MODEL, public_background=public, k=4, by="signed", how="picks")
     assert quietly(ranked, data).ranking == tuple(np.array(NAMES)[np.argsort(-exact)])
     assert quietly(ranked, data, "add-remove", expected_rows=1).ranking == quietly(ranked, data).ranking

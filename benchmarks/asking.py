@@ -1,0 +1,71 @@
+"""What asking in one shape and trying before every charge costs: `python benchmarks/asking.py BEFORE NOW`.
+
+Each argument is a checkout with its own `.venv`. Whole releases on a table of 45,211 made-up people, by models of three kinds
+behind a pipeline, in turns, so that a busy machine is as busy for one as for the other.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+RELEASE = """
+import json, sys, time, warnings
+import numpy as np, pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+import pellucid as pel
+kind, relation, job = sys.argv[1:]
+rng = np.random.default_rng(0)
+rows = 45_211
+numbers = [f"x{i}" for i in range(7)]
+words = [f"c{i}" for i in range(6)]
+table = pd.DataFrame({name: rng.random(rows) for name in numbers})
+table[words] = rng.choice(["a", "b", "c", "d"], (rows, len(words)))
+table["y"] = np.where(table["x0"] + table["x1"] + (table["c0"] == "a") + rng.normal(size=rows) > 1.2, "yes", "no")
+schema = pel.Schema({name: pel.Number(0, 1) for name in numbers} | {name: pel.Category(["a", "b", "c", "d"]) for name in words}
+                    | {"y": pel.Category(["no", "yes"])})
+estimator = {"forest": RandomForestClassifier(100, min_samples_leaf=5, random_state=0), "logistic": LogisticRegression(),
+             "boosting": HistGradientBoostingClassifier(random_state=0)}[kind]
+encode = make_column_transformer((OneHotEncoder(), words), (StandardScaler(), numbers))
+some = table[:10_000].astype({name: object for name in words})
+fitted = make_pipeline(encode, estimator).fit(some[numbers + words], some["y"])
+model = pel.Model(fitted, features=numbers + words, trained_on="other data", name=kind)
+session = pel.Session(table, schema, budget=pel.Budget(epsilon=1000.0), neighbors=relation)
+explainer = {"curve": pel.PartialDependence(model, "x0", points=20), "importance": pel.PermutationImportance(model, "y"),
+             "effects": pel.AccumulatedEffects(model, "x0")}[job]
+session.release(explainer, epsilon=0.1, fresh=True)
+start = time.perf_counter()
+session.release(explainer, epsilon=0.1, fresh=True)
+print(json.dumps(time.perf_counter() - start))
+"""
+
+
+def seconds(checkout, *case):
+    """Of a second release, on the clock."""
+    python = str(Path(checkout, ".venv/bin/python"))
+    return json.loads(
+        subprocess.run([python, "-c", RELEASE, *case], cwd=checkout, capture_output=True, text=True, check=True).stdout
+    )
+
+
+def main(before, now, rounds=5):
+    cases = [
+        (kind, relation, job)
+        for kind in ("forest", "logistic", "boosting")
+        for relation, job in (("replace", "curve"), ("add-remove", "curve"), ("replace", "importance"), ("replace", "effects"))
+    ]
+    for case in cases:
+        pairs = [tuple(seconds(c, *case) for c in (before, now)) for _ in range(rounds)]
+        old, new = (statistics.median(times) for times in zip(*pairs))
+        ratios = sorted(b / a for a, b in pairs)
+        middle = statistics.median(ratios)
+        print(f"{' '.join(case)}: {old:.2f} → {new:.2f} s, ratio {middle:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3], *map(int, sys.argv[3:]))

@@ -1,0 +1,230 @@
+"""Black boxes bound to a schema: what they are given, how they are asked, and what becomes of rows on which they fail.
+
+A question about people always has the same shape (see `asking`). A row on which a black box fails has no answer, alone and in
+silence: it is looked for with the other rows of its question exchanged for public ones, in questions of the same shape.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from .asking import DEFAULT, Asking, one_thread
+from .schema import Category, Columns, Schema
+from .silence import silenced
+
+PROBES = 1 << 10
+"""Public records that a black box is tried on, and that fill up its questions."""
+
+
+class Refused(Exception):
+    """What is wrong with the answers of a black box, in words."""
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """What is said of a black box that is no function of one row."""
+
+    batch: str
+    """When it raises `{error}` among other records only."""
+    changed: str
+    """When its answer for a record changed with `{what}`."""
+    nearly: str = ""
+    """What is added where it hardly changed."""
+
+
+class Ready(ABC):
+    """A black box bound to a schema.
+
+    How a kind of black box is tried is said by `accepted`: what its answers must look like.
+    """
+
+    refusals: ClassVar[Refusals]
+
+    def __init__(self, call: Callable[[Any], Any], schema: Schema, features: tuple[str, ...], input: str):
+        self.schema, self.features, self.input = schema, features, input
+        self.fingerprint = ""
+        self._call = call
+        self._public: Any = None
+        self._filling: dict[int, Any] = {}
+
+    @abstractmethod
+    def raw(self, inputs: Any) -> np.ndarray:
+        """The predictor's answers as one number per row; `Refused` if there is not one per row. Not silenced."""
+
+    @abstractmethod
+    def declared(self, answers: np.ndarray) -> np.ndarray:
+        """What `raw` said, NaN where it failed, as answers that were declared."""
+
+    @abstractmethod
+    def accepted(self, inputs: Any) -> np.ndarray:
+        """What `raw` says of public records; `Refused` if that is no answer a row may have."""
+
+    @abstractmethod
+    def apart(self, answers: np.ndarray, again: np.ndarray) -> np.ndarray:
+        """Where two answers are not the same, not even nearly."""
+
+    def inputs(self, columns: Columns) -> Any:
+        """What the predictor is given for these columns."""
+        if self.input in ("frame", "category frame"):
+            return pd.DataFrame({name: self.values(name, columns[name]) for name in self.features}, copy=False)
+        table = np.empty((len(columns[self.features[0]]), len(self.features)))
+        for j, name in enumerate(self.features):
+            table[:, j] = self.values(name, columns[name])
+        return table
+
+    def values(self, name: str, positions: np.ndarray) -> Any:
+        """One column in the words of the predictor."""
+        feature = self.schema[name]
+        if isinstance(feature, Category):
+            if self.input == "codes":
+                return positions
+            if feature.numeric:
+                return feature.values_at(positions)
+            if self.input == "category frame":
+                return pd.Categorical.from_codes(positions.astype(np.intp), list(feature.values), ordered=feature.ordered)  # type: ignore[call-overload]
+            # Plain objects: encoders turn other kinds of text into these at every call.
+            return pd.Series(feature.values_at(positions), dtype=object)
+        return positions if self.input in ("array", "codes") else feature.values_at(positions)
+
+    def with_column(self, inputs: Any, name: str, positions: np.ndarray) -> Any:
+        """The same inputs with one column set; the original is left as it was."""
+        if isinstance(inputs, pd.DataFrame):
+            changed = inputs.copy(deep=False)
+            changed[name] = self.values(name, positions)
+            return changed
+        changed = inputs.copy()
+        changed[:, self.features.index(name)] = self.values(name, positions)
+        return changed
+
+    @property
+    def public(self) -> Any:
+        """Public records drawn from the schema, as inputs."""
+        if self._public is None:
+            drawn = self.schema.sample(PROBES)
+            self._public = self.inputs({name: drawn[name] for name in self.features})
+        return self._public
+
+    def called(self, inputs: Any) -> Any:
+        """Whatever the predictor returns."""
+        # A shallow copy: a predictor that writes into its input writes into its own.
+        given = inputs.copy(deep=False) if isinstance(inputs, pd.DataFrame) else inputs.copy()
+        with one_thread():
+            return self._call(given)
+
+    def predict(self, inputs: Any, asking: Asking = DEFAULT) -> np.ndarray:
+        """One declared answer per row, also for a row that fails."""
+        return self.predict_each([inputs], asking)[0]
+
+    def predict_each(self, asked: Iterable[Any], asking: Asking = DEFAULT) -> list[np.ndarray]:
+        """As `predict`, for several inputs one after another: small ones share a question."""
+        return [self.declared(answers) for answers in self.each(asked, asking)]
+
+    def row_by_row(self, inputs: Any, asking: Asking) -> np.ndarray:
+        """What `raw` says, in silence, with NaN for a row that fails."""
+        return self.each([inputs], asking)[0]
+
+    def each(self, asked: Iterable[Any], asking: Asking) -> list[np.ndarray]:
+        """As `row_by_row`, for several inputs one after another: small ones share a question."""
+        sizes: list[int] = []
+        pieces = _pieces(_counted(asked, sizes), asking.rows)
+        with silenced():
+            if asking.apart is None:
+                answers = [self.answers_to(piece, asking.rows) for piece in pieces]
+            else:
+                answers = list(self._apart(pieces, asking))
+        return np.split(np.concatenate([np.empty(0), *answers]), np.cumsum(sizes)[:-1])
+
+    def _apart(self, pieces: Iterable[Any], asking: Asking) -> Iterator[np.ndarray]:
+        assert asking.apart is not None
+        sizes: list[int] = []
+        filled = (self._among_public(piece, 0, len(piece), asking.rows) for piece in _counted(pieces, sizes))
+        for answers in asking.apart(Alone(self), asking.rows, filled):
+            yield answers[: sizes.pop(0)]
+
+    def answers_to(self, piece: Any, rows: int) -> np.ndarray:
+        """The answers to one question, in which `piece` is filled up to so many rows."""
+        return self._found(piece, 0, len(piece), rows or len(piece))
+
+    def _found(self, piece: Any, start: int, stop: int, rows: int) -> np.ndarray:
+        """What `raw` says of some rows of a question, all others of it exchanged for public ones; NaN for a row that fails."""
+        interrupted = False
+        try:
+            return self.raw(self._among_public(piece, start, stop, rows))[start:stop]
+        except KeyboardInterrupt:
+            interrupted = True
+        except BaseException:
+            pass
+        if interrupted:
+            # Raised anew, outside the handler: a predictor's own interrupt could carry a row in its message.
+            raise KeyboardInterrupt
+        if stop - start <= 1:
+            return np.full(stop - start, np.nan)
+        # Halving finds the failing rows without letting one of them decide what its neighbours get.
+        middle = (start + stop) // 2
+        return np.concatenate([self._found(piece, start, middle, rows), self._found(piece, middle, stop, rows)])
+
+    def _among_public(self, piece: Any, start: int, stop: int, rows: int) -> Any:
+        """Rows of a question at their places; what lies around them is public."""
+        if (start, stop) == (0, rows):
+            return piece
+        if rows not in self._filling:
+            self._filling[rows] = taken(self.public, np.arange(rows) % PROBES)
+        filling = self._filling[rows]
+        return joined([_rows(filling, 0, start), _rows(piece, start, stop), _rows(filling, stop, rows)])
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Answers one question in another process, where inputs arrive as a frame."""
+
+    ready: Ready
+
+    def __call__(self, frame: pd.DataFrame) -> np.ndarray:
+        ready = self.ready
+        given = frame if ready.input in ("frame", "category frame") else np.ascontiguousarray(frame.to_numpy(dtype=float))
+        return ready.answers_to(given, len(frame))
+
+
+def _counted(asked: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
+    for inputs in asked:
+        sizes.append(len(inputs))
+        yield inputs
+
+
+def _pieces(asked: Iterable[Any], rows: int) -> Iterator[Any]:
+    """All rows in order, so many at a time; as they come where `rows` is 0."""
+    waiting: list[Any] = []
+    for inputs in asked:
+        start, stop = 0, len(inputs)
+        while start < stop:
+            room = rows - sum(len(piece) for piece in waiting) if rows else stop
+            waiting.append(_rows(inputs, start, min(start + room, stop)))
+            start += room
+            if start <= stop:
+                yield joined(waiting)
+                waiting = []
+    if waiting:
+        yield joined(waiting)
+
+
+def _rows(inputs: Any, start: int, stop: int) -> Any:
+    return inputs.iloc[start:stop] if isinstance(inputs, pd.DataFrame) else inputs[start:stop]
+
+
+def joined(pieces: Sequence[Any]) -> Any:
+    """Rows one after another."""
+    pieces = [piece for piece in pieces if len(piece)]
+    if len(pieces) == 1:
+        return pieces[0]
+    return pd.concat(pieces, ignore_index=True) if isinstance(pieces[0], pd.DataFrame) else np.concatenate(pieces)
+
+
+def taken(inputs: Any, index: np.ndarray) -> Any:
+    """Some rows, in an order of one's own."""
+    return inputs.iloc[index] if isinstance(inputs, pd.DataFrame) else inputs[index]
