@@ -92,7 +92,7 @@ ODD_NAMES = (
     "Größe", "a b", "$x$", "$x", "$\\frac{$", "x_{", "\\frac{", "_hidden", "value", "lower", "feature", "x", "r", "a=b", "100 %",
     "{x}", "<b>", "日本", "a\nb", "E", "pi", "lambda", "'", '"', ".", "ü" * 200, "person", " ",
 )  # fmt: skip
-WRONG_NAMES = ("", "a\0b", 3)
+WRONG_NAMES = ("", SURROGATE, "a\0b", 3)
 
 RANGES = ((0, 1), (0, 100), (-5.0, 5.0), (10.5, 60), (-1e4, 1e4))
 WHOLE_RANGES = ((0, 9), (17, 90), (0, 1), (-3, 3), (0, 100_000), (0, 1500))
@@ -111,7 +111,7 @@ ODD_VALUES = (
     ["a\nb", "c"], ["<b>", "&amp;"], ["nan", "None", "inf"], [10**30, 1], [1e300, -1e300], ["x" * 2000, "y"], ["True", "False"],
     [0.1, 1 / 3], [str(i) for i in range(120)], ["age", "bmi"], [True], [2**63, 1],
 )  # fmt: skip
-WRONG_VALUES = ([], [None], ["a", "a"], "text", [[1]], [NAN, 1.0], ["a\0b", "c"], 3, [1, True])
+WRONG_VALUES = ([], [None], ["a", "a"], [SURROGATE], "text", [[1]], [NAN, 1.0], ["a\0b", "c"], 3, [1, True])
 
 SOURCES = any_of("", "form 12", "日本", "<b>&")
 
@@ -531,6 +531,11 @@ def private_kmeans(world):
 LIMITS = Call(pel.Limits, (), {"workers": 1})
 
 
+def uses(world):
+    """What a function of blocks was made from."""
+    return any_of("nothing", [world.model], [Call(pel.Derived, ("forest",), {"trained_on": "this data"})])
+
+
 def on_blocks(world, places, gives):
     """A function that answers for these places, and may fail on the blocks that begin with a large number."""
     first = next(iter(world.columns.values()))
@@ -558,7 +563,7 @@ def private_plot(world):
         default=any_of(0, 0.5, 1),
         label=any_of("", "$x", "日本"),
         ylabel=any_of("", "mean"),
-        uses=st.just([world.model]),
+        uses=uses(world),
     )
     return plots(world), more
 
@@ -569,7 +574,7 @@ def private_ranking(world):
     odd = any_of(("a", "b"), ("a",), ("a", "a"), ("$x", "日本", "c"), (SURROGATE, "b"), "abc")
     return (
         (function, mostly(st.just(items), odd, 12)),
-        settings({"limits": st.just(LIMITS)}, blocks=any_of(1, 2, 5), uses=st.just([world.model])),
+        settings({"limits": st.just(LIMITS)}, blocks=any_of(1, 2, 5), uses=uses(world)),
     )
 
 
@@ -750,6 +755,7 @@ def cases(draw, kinds=(*EXPLAINERS, "stream")):
         "neighbors": draw(mostly(any_of("replace", "add-remove"), any_of("both", None), 100)),
         "unit": draw(units(table)),
         "expected_rows": draw(mostly(any_of(None, 100, 1), any_of(10**9, 0, 1.5, "x", True), 40)),
+        "strict": draw(mostly(st.just(False), st.just(True), 20)),
         "name": draw(mostly(any_of("ward", "日本", "ward 7"), any_of("", " ", SURROGATE, None, 3, "a\0b"), 100)),
     }
     questions = draw(st.lists(records(world), min_size=1, max_size=4)) if kind == "stream" else []

@@ -73,12 +73,12 @@ def attempt(case, tally):
         ledger = os.path.join(folder, "ledger.db") if case.durable else None
         asked_once, asked_again = (stream, stream_again) if case.kind == "stream" else (release, release_again)
 
-        def opened():
+        def opened(create=False):
             options = {name: made(value) for name, value in case.session.items()}
-            return pel.Session(data, made(case.schema), ledger=ledger, **options)
+            return pel.Session(data, made(case.schema), ledger=ledger, create=create, **options)
 
         try:
-            explainer, session = made(case.explainer), opened()
+            explainer, session = made(case.explainer), opened(create=True)
         except pel.PellucidError as error:
             return tally.note(case.kind, "refused", told(error))
         with session.ledger:
