@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all coverage lint types format wheel bench clean check-explainer check-bound check-engine check-store
+.PHONY: demo test test-all coverage lint types format wheel fuzz bench clean check-explainer check-bound check-engine check-store
 
 demo: $(READY)
 	$(BIN)/pellucid demo --output demo-output
@@ -46,6 +46,10 @@ check-store: $(READY)
 # The wheel in a clean environment; about a minute.
 wheel: $(READY)
 	.ci/wheel
+
+# Five thousand random requests, about half an hour; `make test` has some 150.
+fuzz: $(READY)
+	$(BIN)/python benchmarks/fuzz.py --cases 5000
 
 bench: $(READY)
 	@echo "each benchmark is run by hand; see benchmarks/RESULTS.md for the commands"

@@ -113,10 +113,13 @@ class Study:
                 raise PlanError(f"{path.name}: '{key}:' is missing.")
         folder = path.resolve().parent
         schema = _schema(path.name, content, folder)
-        models = {str(name): _model(str(name), entry, folder) for name, entry in (content.get("models") or {}).items()}
+        models = {str(name): _model(str(name), entry, folder) for name, entry in _section(path.name, content, "models").items()}
         if not isinstance(content["releases"], list) or not content["releases"]:
             raise PlanError(f"{path.name}: 'releases:' needs a list with at least one entry.")
-        groups = {str(name): _clustering(str(name), entry, folder) for name, entry in (content.get("clusterings") or {}).items()}
+        groups = {
+            str(name): _clustering(str(name), entry, folder)
+            for name, entry in _section(path.name, content, "clusterings").items()
+        }
         boxes: dict[str, tuple[str, Mapping[str, Any]]] = {"model": ("models", models), "groups": ("clusterings", groups)}
         releases = _releases(content["releases"], boxes, folder)
         output = folder / str(content.get("output", "results"))
@@ -174,6 +177,13 @@ def _mapping(where: str, content: Any, known: set[str]) -> dict[str, Any]:
         raise PlanError(f"{where}: give a mapping with {', '.join(sorted(known))}.")
     _only(where, content, known)
     return dict(content)
+
+
+def _section(where: str, content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = content.get(key) or {}
+    if not isinstance(found, Mapping):
+        raise PlanError(f"{where}: '{key}:' needs a name for each of them, with its settings below it.")
+    return found
 
 
 def _schema(where: str, content: Mapping[str, Any], folder: Path) -> Schema:

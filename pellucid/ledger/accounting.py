@@ -11,6 +11,9 @@ from ..errors import PlanError
 from ..mechanisms import RESOLUTION, Currency, Spend, epsilon_of_rho, exact, rho_of_epsilon_delta
 from ..public.frozen import settle
 
+TINIEST_DELTA = Fraction(1, 10**300)
+"""Below it a float holds only some of its digits, and a ρ could imply a larger δ than was declared."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -35,6 +38,8 @@ class Budget:
             )
         if not 0 <= delta < 1:
             raise PlanError(f"Budget(delta={self.delta!r}): delta must be at least 0 and below 1, for example 1e-6.")
+        if 0 < delta < TINIEST_DELTA:
+            raise PlanError(f"Budget(delta={self.delta!r}): floats end here; use 0 for pure ε, or for example 1e-6.")
         settle(self, epsilon=float(self.epsilon), delta=float(self.delta))
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -47,7 +47,7 @@ def check_relation(neighbors: str) -> Relation:
 def _finite(name: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SchemaError(f"{name}={value!r} is not a number; give a finite number.") from None
     if not math.isfinite(number):
         raise SchemaError(f"{name}={value!r} is not finite; give the bound the documentation states.")
@@ -80,6 +80,10 @@ class Number:
         lo, hi = _finite("lo", self.lo), _finite("hi", self.hi)
         if lo >= hi:
             raise SchemaError(f"Number({self.lo!r}, {self.hi!r}): the lower bound must be below the upper bound; swap them.")
+        if not 1e-280 < hi - lo < 1e300 or (self.integer and not -(2.0**63) <= lo < hi < 2.0**63):
+            raise SchemaError(
+                f"Number({self.lo!r}, {self.hi!r}): too wide or too narrow a range to compute with; change its unit."
+            )
         if self.integer and (lo != int(lo) or hi != int(hi)):
             raise SchemaError(
                 f"Number({self.lo!r}, {self.hi!r}, integer=True): the bounds of an integer column must be integers."
@@ -207,6 +211,8 @@ class Category:
         listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
         if not listed:
             raise SchemaError("Category([]): declare at least one value.")
+        if not all(isinstance(v, Hashable) for v in listed):
+            raise SchemaError("Category: values must be text, numbers or booleans, not lists or the like.")
         if len(set(listed)) < len(listed):
             raise SchemaError(f"Category({list(listed)!r}): a value is declared twice (1, 1.0 and True count as equal).")
         if any(v is None or (isinstance(v, float) and not math.isfinite(v)) for v in listed):
@@ -302,7 +308,7 @@ class Category:
     def position(self, value: Any) -> int:
         try:
             return self.values.index(value)
-        except ValueError:
+        except (ArithmeticError, ValueError):
             raise SchemaError(f"{value!r} is not one of the declared values {list(self.values)!r}.") from None
 
     def to_dict(self) -> dict[str, Any]:

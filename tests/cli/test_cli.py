@@ -142,6 +142,8 @@ def test_budgets_are_raised_in_the_open(study, tmp_path, monkeypatch, capsys):
         ({"releases": [{"explain": "PartialDependence", "model": "risk", "feature": "agee", "share": 1}]}, "does not use 'agee'"),
         ({"releases": [{"explain": "Distribution", "feature": "agee", "share": 1}]}, "did you mean 'age'"),
         ({"releases": [{"explain": "Distribution", "feature": "age", "epsilon": 0}]}, "positive"),
+        ({"models": 3}, "a name for each"),
+        ({"clusterings": [1]}, "a name for each"),
         ({"models": {"risk": {"load": "models.py:nope", "trained_on": "other data"}}}, "could not be loaded"),
         ({"models": {"risk": {"load": "risk", "trained_on": "other data"}}}, "needs the form"),
         ({"models": {"risk": {"load": "models.py:risk", "output": [0, 1]}}}, "trained_on"),

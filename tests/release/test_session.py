@@ -165,6 +165,7 @@ def test_wrong_prices_say_the_fix(session, cost, words):
         (lambda: pel.Budget(epsilon=0), "positive"),
         (lambda: pel.Budget(epsilon=-2), "positive"),
         (lambda: pel.Budget(epsilon=1, delta=1), "below 1"),
+        (lambda: pel.Budget(epsilon=1, delta=5e-324), "floats end"),
         (lambda: pel.Budget(epsilon=1, delta=-0.1), "below 1|at least 0"),
         (lambda: pel.Budget(epsilon=float("inf")), "finite"),
         (lambda: pel.Session({"a": [1]}, pel.Schema({"a": pel.Number(0, 1)}), budget=1.0), "pel.Budget"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -120,33 +120,37 @@ class ClusterHistograms(Explainer):
             raise PlanError(f"{type(self.groups).__name__} is not a clustering; wrap it: pel.Clustering(estimator, clusters=…).")
         if len(self.groups.clusters) < 2:
             raise PlanError("one cluster has nothing to be told apart from; use pel.Distribution for its histograms.")
+        if self.per_cluster is None or self.candidates is None:
+            raise PlanError("per_cluster= and candidates= are whole numbers from 1 on; leave them out for 1 and 3.")
         keep_whole_number(self, "per_cluster", 1, 8)
         keep_whole_number(self, "candidates", 1, 64)
         if self.method not in METHODS:
             raise PlanError(f"method={self.method!r}: use 'joint' or 'two-stage'.")
         if isinstance(self.bins, int | np.integer) or self.bins is None:
             keep_whole_number(self, "bins", 1, 1000)
+        elif not isinstance(self.bins, Mapping):
+            raise PlanError(f"bins={self.bins!r}: give a whole number, or numbers of bins or edges by column name.")
         else:
             settle(self, bins={str(k): _edges(str(k), v) for k, v in self.bins.items()})
         if self.attributes is not None:
-            names = (self.attributes,) if isinstance(self.attributes, str) else tuple(self.attributes)
-            if not names or len(set(names)) < len(names):
-                raise PlanError(f"attributes={list(names)!r}: give different column names, at least one.")
+            given = (self.attributes,) if isinstance(self.attributes, str) else self.attributes
+            names = tuple(given) if isinstance(given, Iterable) else ()
+            if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                raise PlanError(f"attributes={self.attributes!r}: give different column names, at least one.")
             settle(self, attributes=names)
         self.weight_numbers()
         self.shares()
 
     def weight_numbers(self) -> tuple[int, int, int]:
         """Interest, sufficiency and diversity as whole numbers with the same ratios."""
-        given = dict(self.weights) if self.weights is not None else dict.fromkeys(WEIGHTS, 1 / 3)
-        parts = _named_parts("weights", given, WEIGHTS)
+        parts = _named_parts("weights", dict.fromkeys(WEIGHTS, 1 / 3) if self.weights is None else self.weights, WEIGHTS)
         bottom = math.lcm(*(p.denominator for p in parts))
         return tuple(int(p * bottom) for p in parts)  # type: ignore[return-value]
 
     def shares(self) -> dict[str, Fraction]:
         """The stages and their parts of the spend."""
         names = ("choice", "inside", "whole")
-        given = dict(self.split) if self.split is not None else {"choice": 0.5, "inside": 0.25, "whole": 0.25}
+        given = {"choice": 0.5, "inside": 0.25, "whole": 0.25} if self.split is None else self.split
         parts = dict(zip(names, _named_parts("split", given, names)))
         if any(p == 0 for p in parts.values()):
             raise PlanError("split: every stage needs a part above 0.")
@@ -342,7 +346,10 @@ def _edges(name: str, given: Any) -> int | tuple[float, ...]:
     if isinstance(given, int | np.integer):
         whole_number(f"bins[{name!r}]", given, 1, 1000)
         return int(given)
-    edges = tuple(float(e) for e in given)
+    try:
+        edges = tuple(float(e) for e in given)
+    except (TypeError, ValueError, OverflowError):
+        raise PlanError(f"bins[{name!r}]={given!r}: give a whole number, or edges that increase.") from None
     if len(edges) < 2 or any(not a < b for a, b in zip(edges, edges[1:])):
         raise PlanError(f"bins[{name!r}]={list(edges)!r}: edges must increase, and there must be at least two.")
     return edges
@@ -350,6 +357,8 @@ def _edges(name: str, given: Any) -> int | tuple[float, ...]:
 
 def _named_parts(what: str, given: Mapping[str, Any], names: Sequence[str]) -> list[Fraction]:
     """Parts that add up to one, as simple fractions; names that are left out have none."""
+    if not isinstance(given, Mapping):
+        raise PlanError(f"{what}={given!r}: give parts by name, {', '.join(names)}.")
     for name in given:
         if name not in names:
             raise PlanError(f"{what}: {name!r} is not known{did_you_mean(name, names)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -78,7 +78,7 @@ class AlongFeatures(OfModel):
 
 def feature_list(feature: str | Sequence[str]) -> tuple[str, ...]:
     """One name or several, as a tuple."""
-    names = (feature,) if isinstance(feature, str) else tuple(feature)
+    names = (feature,) if isinstance(feature, str) else tuple(feature) if isinstance(feature, Iterable) else ()
     if not names or not all(isinstance(name, str) for name in names):
         raise PlanError(f"feature={feature!r}: give a column name, or a list of column names.")
     if len(set(names)) < len(names):

@@ -128,6 +128,9 @@ class AccumulatedEffects(AlongFeatures):
     def __post_init__(self) -> None:
         super().__post_init__()
         keep_whole_number(self, "intervals", 1, 1000)
+        # Steps are clipped to parts of it, and a part has to be a usable range too.
+        if not 1e-270 < self.model.range < 1e300:
+            raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         needed = super().columns(schema)

@@ -73,6 +73,9 @@ class FeatureInteraction(OfModel):
         if not isinstance(self.feature, str | None):
             raise PlanError(f"feature={self.feature!r}: give one column name, or None for all features.")
         keep_whole_number(self, "points", 2, FINE)
+        # Effects are squared.
+        if not 1e-100 < self.model.range < 1e100:
+            raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
 
     @property
     def statistic(self) -> HStatistic:

@@ -116,8 +116,9 @@ class ShapRanking(AboutRecord):
         told = self._told(chosen)
         asked = {way: self._asked(way, chosen, places, public) for way in ((told,) if told else WAYS)}
         gaps = {} if told else self._gaps(asked, chosen, places, public)
-        # Both numbers of a way shrink alike with records and price, so neither decides.
-        way = told or ("picks" if np.prod(gaps["picks"]) <= np.prod(gaps["values"]) else "values")
+        # Both numbers of a way shrink alike with records and price, so neither decides. In parts of the range, for floats.
+        size = {way: np.prod(np.array(both) / self.model.range) for way, both in gaps.items()}
+        way = told or ("picks" if size["picks"] <= size["values"] else "values")
         later = (Stage("magnitudes", 1 - self._picks_share),) if self.magnitudes and way == "picks" else ()
         settled = Settled(chosen, places, way, asked, gaps)
         return Plan(public, (asked[way], *later), settled, self._guessed(way, public))

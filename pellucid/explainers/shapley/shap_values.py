@@ -74,6 +74,9 @@ class ShapValues(AboutRecord):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # Shares of the noise are by squares.
+        if self.efficient and not 1e-100 < self.model.range < 1e100:
+            raise PlanError(f"efficient=True: the output range {self.model.output} is too wide or too narrow; change its unit.")
         if self.efficient and self.record is None:
             raise PlanError("efficient=True needs a public record=: the prediction for a secret one is a secret too.")
 

@@ -83,7 +83,10 @@ class Distribution(Explainer):
         if isinstance(self.bins, int | np.integer) or self.bins is None:
             keep_whole_number(self, "bins", 1, 10_000)
         else:
-            edges = tuple(float(e) for e in self.bins)
+            try:
+                edges = tuple(float(e) for e in self.bins)
+            except (TypeError, ValueError, OverflowError):
+                raise PlanError(f"bins={self.bins!r}: give a whole number, or edges that increase.") from None
             if len(edges) < 2 or any(not a < b for a, b in itertools.pairwise(edges)):
                 raise PlanError(f"bins={list(edges)!r}: edges must increase, and there must be at least two.")
             settle(self, bins=edges)

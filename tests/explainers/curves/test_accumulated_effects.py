@@ -131,3 +131,13 @@ def test_tables_have_a_row_per_border(seeded, people, schema, model):
     assert frame["x"].tolist() == [*made["age"].x, *schema["school"].values]
     np.testing.assert_array_equal(frame["value"], np.concatenate([made["age"].y, made["school"].y]))
     assert (frame["lower"] < frame["value"]).all() and (frame["value"] < frame["upper"]).all()
+
+
+@pytest.mark.parametrize("output", [(0, 5e-324), (0, 1e-275), (-1e308, 1e308)])
+def test_outputs_that_floats_cannot_step_through_are_refused(people, schema, output):
+    session = pel.Session(people, schema, budget=BUDGET)
+    with pytest.raises(pel.PellucidError, match="range"):
+        session.release(
+            pel.AccumulatedEffects(pel.Model(lambda d: d["bmi"] * 0, output=output, trained_on="other data"), "age"), epsilon=1
+        )
+    assert session.spent == 0

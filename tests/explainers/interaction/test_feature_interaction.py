@@ -288,6 +288,12 @@ def test_what_cannot_be_asked_is_refused():
             call()
 
 
+@pytest.mark.parametrize("output", [(0, 1e160), (0, 1e-160)])
+def test_outputs_whose_squares_are_lost_are_refused(output):
+    with pytest.raises(pel.PlanError, match="unit"):
+        FeatureInteraction(pel.Model(additive, output=output, features=list(SCHEMA), trained_on="other data"))
+
+
 def test_persons_and_pictures(schema):
     """One person's rows weigh as much as one record, through every stage."""
     people = make_people(200).assign(person=np.arange(200) // 2)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import pickle
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -691,6 +692,8 @@ def test_a_secret_record_is_protected():
             "unit",
         ),
         (lambda: ShapValues(pel.Model(answer, output=(-1e308, 1e308), trained_on="other data"), RECORD), "unit"),
+        (lambda: ShapValues(pel.Model(answer, output=(0, 1e160), trained_on="other data"), RECORD, efficient=True), "unit"),
+        (lambda: ShapValues(MODEL, {"a": Decimal("sNaN")}), "not a value|not a number"),
     ],
 )
 def test_bad_requests_are_refused_before_payment(make, match):
@@ -698,6 +701,15 @@ def test_bad_requests_are_refused_before_payment(make, match):
     with pytest.raises(pel.PellucidError, match=match):
         account.release(make(), epsilon=1.0)
     assert float(account.spent) == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_way_of_a_ranking_does_not_depend_on_the_unit_of_outputs():
+    def way(top):
+        model = pel.Model(lambda d: top * answer(d), output=(0, top), trained_on="other data")
+        return session(table(20)).plan(ShapRanking(model, RECORD, k=1, magnitudes=True), epsilon=1.0).details.way
+
+    assert way(1.0) == way(1e160) == way(1e-160)
 
 
 def test_one_public_record_is_a_background():

@@ -30,6 +30,9 @@ def test_distribution_equals_numpy(silent, people, schema, relation):
         (lambda: pel.Distribution("agee"), "did you mean 'age'"),
         (lambda: pel.Distribution("age", bins=[3, 2]), "increase"),
         (lambda: pel.Distribution("age", bins=True), "whole number"),
+        (lambda: pel.Distribution("age", bins=0.5), "whole number"),
+        (lambda: pel.Distribution("age", bins=[0, "x"]), "whole number"),
+        (lambda: pel.Distribution(3), "column name"),
     ],
 )
 def test_wrong_requests_are_refused_before_anything_is_charged(explainer, words, people, schema):
