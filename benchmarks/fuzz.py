@@ -14,7 +14,7 @@ import time
 import traceback
 from pathlib import Path
 
-from hypothesis import Phase, given, seed, settings
+from hypothesis import given, seed, settings
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / "fuzz")]
 
@@ -48,7 +48,7 @@ def main() -> int:
 
     count = -(-options.cases // BATCH)
     for first in range(options.seed * count, (options.seed + 1) * count):
-        seed(first)(settings(PROFILE, phases=[Phase.generate])(given(cases(tuple(options.only)))(run)))()
+        seed(first)(settings(PROFILE)(given(cases(tuple(options.only)))(run)))()
     print(tally)
     print(f"{len(seen):,} different cases in {time.perf_counter() - start:,.0f} s; the slowest took {tally.slowest[0][0]:.1f} s")
     for reason, count in tally.reasons.most_common(options.reasons):

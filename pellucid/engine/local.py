@@ -50,8 +50,8 @@ class LocalEngine:
     def totals(self, query: Sum | Joint) -> list[int]:
         return shielded(lambda: [value for part in parts_of(query) for value in total(part, self._contributions(part))])
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
-        return self._shown(columns, self.batch_rows)
+    def batches(self, columns: Sequence[str], conditions: Sequence[str] = ()) -> Iterator[Rows]:
+        return self._shown(columns, self.batch_rows, conditions)
 
     def check(self) -> DataCheck:
         self.check_unchanged()

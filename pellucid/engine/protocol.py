@@ -49,8 +49,10 @@ class Engine(Protocol):
         Whoever asks has paid, so a table that is not the one that was opened is refused with the words of `shield`.
         """
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
-        """All records, decoded, in the fixed order. For the kernel alone: nothing of them may be shown, errors included.
+    def batches(self, columns: Sequence[str], conditions: Sequence[str] = ()) -> Iterator[Rows]:
+        """All records, decoded, in the fixed order, with the conditions of some columns' cells.
+
+        For the kernel alone: nothing of them may be shown, errors included.
 
         Ends with ReleaseFailed where the table has changed before the first batch was read or until the last one was.
         """

@@ -499,6 +499,8 @@ def read_structured(path: str | Path, what: str) -> Any:
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         raise LoadError(f"{path.name}: line {'?' if line is None else line + 1} is not valid YAML.") from None
+    except RecursionError:
+        raise LoadError(f"{path.name}: something in it contains itself, or is nested too deeply.") from None
 
 
 def _refuse_words_for_booleans(where: str, node: Any, key: str = "") -> None:

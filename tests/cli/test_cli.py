@@ -388,7 +388,7 @@ def test_check_of_a_study_that_cannot_be_read(changes, words, study, monkeypatch
 
 def test_the_report_says_what_was_not_counted(study, tmp_path, monkeypatch, capsys):
     make_people(2000).assign(sex=["F", "M", "?", "M"] * 500).to_parquet(tmp_path / "people.parquet")
-    monkeypatch.setattr(sys, "argv", ["pellucid", "explain", str(study())])
+    monkeypatch.setattr(sys, "argv", ["pellucid", "explain", str(study()), "--create"])
     cli.main()
     page = (tmp_path / "results" / "report.html").read_text()
     assert "% of `sex` was missing or not a declared value" in page and "cells that are not as declared" in page

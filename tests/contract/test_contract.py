@@ -130,7 +130,7 @@ def test_contributions_are_the_same_in_any_company(explainer, schema):
             for part in parts_of(asked.of if isinstance(asked, Choice) else asked):
                 if isinstance(part.over, query.Blocks):
                     continue
-                rows = next(door.engine.batches(part.columns))
+                rows = next(door.engine.batches(part.columns, part.conditions))
                 pairs = (rows,) if isinstance(part.over, query.Records) else (rows, rows.take(np.roll(np.arange(len(rows)), 1)))
                 whole = contributions(part.map(*pairs))
                 for few in ([0], [5, 250], rng.permutation(len(rows))[:7], rng.permutation(len(rows))[:64]):

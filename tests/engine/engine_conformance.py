@@ -212,7 +212,7 @@ class Oracle:
         """These rows as a map sees them."""
         columns = {name: np.array([self.rows[i][name] for i in index], dtype=float) for name in self.schema}
         conditions = {name: np.array([self.conditions[i][name] for i in index], dtype=np.uint8) for name in self.schema}
-        return Rows(self.schema, columns, None, conditions)
+        return Rows(self.schema, columns, conditions=conditions)
 
     def totals(self, query):
         total = []

@@ -81,7 +81,7 @@ def test_it_says_loudly_that_it_is_not_private():
 
 
 def test_it_charges_nothing_and_is_nowhere(tmp_path, caplog, capsys):
-    session = opened(table(), name="ward", ledger=tmp_path / "ledger.db")
+    session = opened(table(), name="ward", ledger=tmp_path / "ledger.db", create=True)
     before = len(session.history())
     session.check()
     made = session.release(pel.Completeness(), epsilon=1.0)

@@ -161,8 +161,8 @@ class ChecksOnlyBefore(LocalEngine):
         super().__init__(folder, *arguments)
         self.table = ByName(self.table.paths)
 
-    def _read(self, columns, size):
-        batches = super()._read(columns, size)
+    def _read(self, columns, size, conditions=()):
+        batches = super()._read(columns, size, conditions)
         yield next(batches)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self, "check_unchanged", lambda: None)

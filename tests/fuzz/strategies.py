@@ -120,11 +120,12 @@ def numbers():
     real = st.tuples(mostly(any_of(*RANGES), any_of(*ODD_RANGES), 8), st.just(False))
     whole = st.tuples(mostly(any_of(*WHOLE_RANGES), any_of(*ODD_WHOLE_RANGES), 8), st.just(True))
     wrong = st.tuples(any_of(*WRONG_RANGES), st.booleans())
-    missing = mostly(any_of(None, None, None, NAN), any_of(0, 1, 0.5, -1e300, INF), 50)
+    missing = mostly(any_of(None, None, "exclude", "lo", NAN), any_of(0, 1, 0.5, -1e300, INF), 50)
 
     def number(drawn):
         (lo, hi), integer = drawn[0]
-        return Call(pel.Number, (lo, hi), {"integer": integer, "missing": drawn[1], "source": drawn[2]})
+        missing = lo if drawn[1] == "lo" else drawn[1]
+        return Call(pel.Number, (lo, hi), {"integer": integer, "missing": missing, "source": drawn[2]})
 
     return st.tuples(mostly(st.one_of(real, whole), wrong, 100), missing, SOURCES).map(number)
 
@@ -473,6 +474,10 @@ def distribution(world):
     return ((one_or_several(world.names),), settings(bins=bins))
 
 
+def completeness(world):
+    return ((), settings(feature=mostly(st.none(), one_or_several(world.names), 2)))
+
+
 def statistic(world):
     return ((formulas(world),), settings(aggregate=any_of("mean", "sum")))
 
@@ -665,6 +670,7 @@ EXPLAINERS = {
     "Distribution": distribution,
     "Statistic": statistic,
     "AttributeShares": attribute_shares,
+    "Completeness": completeness,
     "PermutationImportance": permutation_importance,
     "FeatureInteraction": feature_interaction,
     "ClusterHistograms": cluster_histograms,

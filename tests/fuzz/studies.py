@@ -91,6 +91,7 @@ def releases():
         "PartialDependence": {"model": st.just("risk"), "feature": any_of("age", "bmi", ["age", "bmi"]), "points": any_of(3, 9)},
         "AccumulatedEffects": {"model": st.just("risk"), "feature": any_of("age", ["age"])},
         "Distribution": {"feature": any_of("sex", "age", ["sex", "ill"]), "bins": any_of(4, [17, 50, 90])},
+        "Completeness": {"feature": any_of("age", ["sex", "age"])},
         "Statistic": {"formula": mostly(any_of("age", "age*bmi", "[age, bmi]", "1/age"), st.just("age +"), 12)},
         "AttributeShares": {"formula": any_of("age*bmi", "age + bmi**2")},
         "PermutationImportance": {"model": st.just("risk"), "target": any_of("ill", "sex"), "ranking": st.booleans()},

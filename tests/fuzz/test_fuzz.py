@@ -15,7 +15,7 @@ settings.register_profile("fuzz", PROFILE)
 
 
 def batches(check, *drawn, count):
-    """So many cases, the same at every run; what is found is made as small as possible."""
+    """So many cases, the same at every run."""
     for first in range(-(-count // BATCH)):
         seed(first)(settings(settings.get_profile("fuzz"))(given(*drawn)(check)))()
 

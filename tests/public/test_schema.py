@@ -64,6 +64,7 @@ def test_broken_files(tmp_path):
         ("a.json", "{", "line 1 is not valid JSON"),
         ("a.yaml", "a: [", "not valid YAML"),
         ("b.yaml", "3", "features"),
+        ("d.yaml", "features: &x [*x]", "contains itself"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(pel.SchemaError, match=words):

@@ -12,7 +12,7 @@ from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.shapley.bound import ShapleyVectors
 from pellucid.query.bound import Bound
-from pellucid.query.bounds import Ball, Box, Cells, CrossCells, Gram
+from pellucid.query.bounds import Ball, Box, Cells, CountedBox, CrossCells, Gram
 from pellucid.query.reviewed import reviewed_classes
 
 PAGE = (Path(pel.__file__).parents[1] / "docs" / "threat-model.md").read_text(encoding="utf-8")
@@ -28,6 +28,7 @@ MOMENTS = Moments(2, joint=0.8, slope=2.0, label=1.5)
 SHAPLEY = ShapleyVectors(3, 0.0, 1.0, 0.5)
 MADE = {
     "Box": of_values(Box(2, -3.0, 3.0), 3.0),
+    "CountedBox": lambda part: CountedBox(2, -3.0, 3.0).totals((np.ones(1), np.array([[3.0 * part, 0.0]]))),
     "Cells": lambda part: Cells(2, value=5.0).totals((np.array([[0]]), np.array([[1.0]]), np.array([[5.0 * part]]))),
     "Ball": of_values(Ball(3, 7.0), 7.0),
     "Gram": of_values(Gram(3, 7.0), 7.0),

@@ -12,6 +12,7 @@ import pellucid as pel
 
 BEFORE = Path(__file__).parents[1] / "before"
 SEX = pel.Distribution("sex")
+RECORD = {"age": 40, "children": 3, "bmi": 25.0, "lab": 1.0, "sex": "F", "school": "primary", "smoker": False}
 
 
 @pytest.fixture
@@ -162,11 +163,11 @@ def test_a_session_whose_table_was_replaced_pays_no_more(open_session):
 def test_a_stream_does_not_go_on_with_another_table(open_session, model):
     explainer = pel.LocalLinear(model, questions=2)
     with open_session(create=True).open(explainer, epsilon=0.4) as local:
-        local.explain({"age": 40})
+        local.explain(RECORD)
         assert local.answered == 1
     with open_session(make_people(4000), changed="second wave").open(explainer, epsilon=0.4) as local:
         assert local.answered == 0 and local.spent == 0
-        assert local.explain({"age": 40}).source == "data"
+        assert local.explain(RECORD).source == "data"
 
 
 def test_an_account_of_the_version_before_learns_its_table_when_it_is_opened(path, people):

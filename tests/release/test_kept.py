@@ -17,6 +17,7 @@ from pellucid.release.explanation import Explanation
 from pellucid.release.stream import Channel
 
 SEX = pel.Distribution("sex")
+RECORD = {"age": 40, "children": 3, "bmi": 25.0, "lab": 1.0, "sex": "F", "school": "primary", "smoker": False}
 
 
 @pytest.fixture
@@ -117,9 +118,9 @@ def test_a_stream_does_not_lose_its_answer(people, schema, model, path, monkeypa
             return found
 
         monkeypatch.setattr(Channel, "keep", locked)
-        assert local.explain({"age": 40}).source == "data"
+        assert local.explain(RECORD).source == "data"
         spent = session.spent
-        assert local.explain({"age": 40}).source == "reused" and session.spent == spent and session.ledger.waiting() == 0
+        assert local.explain(RECORD).source == "reused" and session.spent == spent and session.ledger.waiting() == 0
         assert session.ledger.verify().ok
 
 

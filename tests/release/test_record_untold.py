@@ -19,7 +19,7 @@ SCHEMA = pel.Schema(
         "age": pel.Number(17, 90),
         "dose": pel.Number(0, 0.7),
         "lab": pel.Number(-3, 11, missing=float("nan")),
-        "site": pel.Category(["north", "south", "west"]),
+        "site": pel.Category(["north", "south", "west"], missing="north"),
     }
 )
 NUMBERS = ["age", "dose"]

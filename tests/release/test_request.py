@@ -59,6 +59,7 @@ CHANGED = [
         },
     ),
     (pel.ClusterHistograms(GROUPS, bins={"age": 4}), {"bins": {"age": (17.0, 40.0, 90.0)}}),
+    (pel.Completeness("age"), {"feature": ["bmi", "age"]}),
     (pel.Distribution("age"), {"feature": ["age"], "bins": 4}),
     (pel.Distribution(OTHERS), {"feature": ["bmi", "age"], "bins": (0.0, 50.0, 100.0)}),
     (pel.FeatureInteraction(MODEL), {"model": OLDER, "feature": "age", "points": 2}),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pellucid as pel
-from pellucid.release.request import request_text
+from pellucid.release.request import request_of
 
 SALARIES = {"salary": [50_000.0] * 2000 + [None] * 6000}
 
@@ -188,5 +188,5 @@ def test_a_release_that_counts_is_not_taken_for_one_that_leaves_out():
     """An earlier version counted NaN as the middle of a formula's range: its release is not handed on for one that does not."""
     session = opened(SALARIES, salary=pel.Number(0, 200_000, missing=float("nan")))
     statistic, histogram = pel.Statistic("salary"), pel.Distribution("salary")
-    texts = [request_text(e, session.plan(e, epsilon=1.0).public) for e in (statistic, histogram)]
+    texts = [request_of(e, session.plan(e, epsilon=1.0).public).text for e in (statistic, histogram)]
     assert '"left out": ["salary"]' in texts[0] and "left out" not in texts[1]
