@@ -17,3 +17,12 @@ def pyplot() -> Any:
     except ImportError:
         raise MissingExtra("pictures need matplotlib: install it with `pip install 'pellucid[plots]'`.") from None
     return plt
+
+
+def literally(ax: Any) -> Any:
+    """Show words as they are: names and values of a schema may have dollar signs, which Matplotlib takes for formulas."""
+    from matplotlib.text import Text
+
+    for text in ax.findobj(Text):
+        text.set_parse_math(False)
+    return ax

@@ -46,7 +46,8 @@ def fingerprint(predictor: Any, answers: np.ndarray) -> str:
                 content += code_bytes(predictor.__code__)  # pickled by name alone, which may mean another one later
         except Exception:
             content = _function_bytes(predictor)
-    digest = hashlib.sha256(np.round(answers, 9).tobytes())
+    with np.errstate(over="ignore"):
+        digest = hashlib.sha256(np.round(answers, 9).tobytes())
     digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()
 

@@ -212,7 +212,8 @@ class Table:
             "few": int(i // 3),
             "one": 7,
             "null": None,
-            "some null": None if i % 4 == 0 else int(i // 2),
+            "some null": None if i % 4 == 0 else f"p{i // 2}",
+            "some null numbers": None if i % 4 == 0 else int(i // 2),
             "large": 10**18 + i,
             "text": f"p{i // 2}",
             "empty": "" if i % 3 == 0 else f"p{i}",
@@ -240,7 +241,9 @@ def as_text(cell):
 
 
 def typed(cells):
-    """An Arrow column with a type: of numbers where half of the cells are numbers, else of text."""
+    """An Arrow column with a type: of whole numbers where all cells are, of numbers where half of them are, else of text."""
+    if all(cell is None or type(cell) is int and abs(cell) < 2**63 for cell in cells):
+        return pa.array(cells, pa.int64())
     found = [as_number(cell) for cell in cells]
     if sum(value is not None for value in found) * 2 >= max(len(cells), 1):
         return pa.array(found, pa.float64(), from_pandas=False)
@@ -316,7 +319,9 @@ def tables(draw, columns):
         form=draw(any_of(*FORMS)),
         ids=draw(
             mostly(
-                any_of(None, None, None, "few", "one", "some null", "large", "text", "empty"), any_of("null", "float", "odd"), 20
+                any_of(None, None, None, "few", "one", "some null", "large", "text", "empty"),
+                any_of("null", "some null numbers", "float", "odd"),
+                20,
             )
         ),
         left_out=draw(mostly(st.just(False), st.just(True), 80)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...public.figure import BAND, INK
+from ...public.figure import BAND, INK, literally
 from ..common.plots import axes, category_axis, finish, note_uncounted, panels
 
 
@@ -29,7 +29,7 @@ def cluster(result: Any, ax: Any = None) -> Any:
     note_uncounted(ax, result)
     ax.set_ylabel("share")
     ax.spines[["top", "right"]].set_visible(False)
-    return ax
+    return literally(ax)
 
 
 def clusters(histograms: Any, ax: Any = None) -> Any:

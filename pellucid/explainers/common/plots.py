@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...public.figure import BAND, INK, pyplot
+from ...public.figure import BAND, INK, literally, pyplot
 
 
 def axes(ax: Any) -> Any:
@@ -25,7 +25,7 @@ def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
         cost = f"ε = {certificate.epsilon:.3g}" + (f", δ = {certificate.delta:g}" if certificate.delta else "")
         note = cost if certificate.private else "NOT PRIVATE"
         ax.set_title(f"{note} · {certificate.status} · 95 % error band", fontsize=9, loc="right", color="0.4")
-    return ax
+    return literally(ax)
 
 
 def note_uncounted(ax: Any, result: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...public.figure import DOWN, INK, pyplot
+from ...public.figure import DOWN, INK, literally, pyplot
 from ..common.plots import finish, name_axis
 
 FAINT = 0.25
@@ -35,7 +35,7 @@ def _closed(ax: Any, result: Any, xlabel: str, error: str) -> Any:
     status = [] if certificate is None else [certificate.status if certificate.private else "NOT PRIVATE"]
     said = " · ".join([*status, "error not known" if result.std is None else error])
     ax.set_title(f"{textwrap.fill(result.origin, WIDE)}\n{said}", fontsize=9, loc="right", color="0.4")
-    return ax
+    return literally(ax)
 
 
 def bars(result: Any, ax: Any = None, most: int = 20) -> Any:
@@ -65,7 +65,8 @@ def heat_map(result: Any, shape: tuple[int, int], ax: Any = None) -> Any:
     seen = None if half is None else np.where(np.abs(values) < half, FAINT, 1.0)
     colours = LinearSegmentedColormap.from_list("down to up", [DOWN, "white", INK])
     image = ax.imshow(values, cmap=colours, vmin=-largest, vmax=largest, alpha=seen, interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, shrink=0.85, label=f"change of {result.output} from lowest to highest value")
+    scale = ax.figure.colorbar(image, ax=ax, shrink=0.85, label=f"change of {result.output} from lowest to highest value")
+    literally(scale.ax)
     ax.set_xticks([])
     ax.set_yticks([])
     return _closed(ax, result, "", "faint: within the 95 % error")
