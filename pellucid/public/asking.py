@@ -21,6 +21,8 @@ MOST = 1 << 14
 """Rows of a question: enough that the costs of one call do not count, and few enough that filling up costs little."""
 STEP = 1 << 6
 """Rows of a question are a multiple of this, so that no row falls to the odd ends of vectorised loops."""
+EVENLY = 4
+"""Up to so many questions a table is shared out evenly among them; what is left over of more is little."""
 STRICT = FEWEST
 """Rows of a question that has a process of its own: among so many a model could still pass something on."""
 
@@ -42,7 +44,10 @@ class Asking:
         """For a table of a public number of rows, exact or guessed; None where it is secret and nobody has guessed."""
         if apart is not None:
             return cls(STRICT, apart)
-        return cls(MOST if rows is None else min(MOST, max(FEWEST, -(-rows // STEP) * STEP)))
+        if rows is None or rows > MOST * EVENLY:
+            return cls(MOST)
+        each = -(-rows // max(1, -(-rows // MOST)))
+        return cls(max(FEWEST, -(-each // STEP) * STEP))
 
     @property
     def strict(self) -> bool:

@@ -242,7 +242,7 @@ def as_text(cell):
 
 def typed(cells):
     """An Arrow column with a type: of whole numbers where all cells are, of numbers where half of them are, else of text."""
-    if all(cell is None or type(cell) is int and abs(cell) < 2**63 for cell in cells):
+    if all(cell is None or (type(cell) is int and abs(cell) < 2**63) for cell in cells):
         return pa.array(cells, pa.int64())
     found = [as_number(cell) for cell in cells]
     if sum(value is not None for value in found) * 2 >= max(len(cells), 1):
