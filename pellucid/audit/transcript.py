@@ -1,0 +1,194 @@
+"""What leaves the door in one release, and how much likelier it is beside one table than beside the other."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..explainers.clusters.scores import CandidateScore, CombinationScore
+from ..mechanisms import Choosing, Mechanism
+from ..public.black_box import BlackBox
+from ..query import Blocks, Choice, Query, Reading, Records, parts_of
+from ..release.answer import Answer
+from ..release.door import Ask
+from ..release.plan import Stage
+
+REDRAWS = 48
+"""Exact totals of a query whose pairs are drawn by lot: so many of them are computed, and one is taken at random."""
+OF_BLOCKS = 6
+"""The same, for functions of blocks, each of which runs in processes of its own."""
+STEPS = np.linspace(0.0, 40.0, 801)
+"""Where the chance of a candidate is integrated."""
+
+Question = Query | Choice
+
+
+@dataclass(frozen=True)
+class Said:
+    """One answer of the door: noisy integers, or what was chosen."""
+
+    stage: str
+    query: Question
+    how: Mechanism | Choosing
+    answer: tuple[Any, ...]
+
+
+@dataclass
+class Listening(Ask):
+    """The door of a release, with an ear to it: what is heard are the answers that leave it anyway."""
+
+    heard: list[Said] = field(default_factory=list)
+
+    def total(self, stage: str, query: Query | None = None) -> Answer:
+        answer = super().total(stage, query)
+        self._note(stage, answer.integers)
+        return answer
+
+    def choose(self, stage: str, choice: Choice | None = None) -> list[Any]:
+        chosen = super().choose(stage, choice)
+        self._note(stage, tuple(_frozen(one) for one in chosen))
+        return chosen
+
+    def _open(self, name: str, query: Question | None) -> Stage:
+        self._planned = super()._open(name, query)
+        return self._planned
+
+    def _note(self, stage: str, answer: tuple[Any, ...]) -> None:
+        assert self._planned.query is not None and self._planned.how is not None
+        self.heard.append(Said(stage, self._planned.query, self._planned.how, answer))
+
+
+def _frozen(chosen: Any) -> Any:
+    return tuple(_frozen(one) for one in chosen) if isinstance(chosen, list | tuple) else chosen
+
+
+class Kept:
+    """Exact totals of queries, computed once each: many draws of noise are then cheap.
+
+    Where it is drawn by lot who is paired with whom, several totals are kept and each is as good as another.
+    """
+
+    def __init__(self, totals: Callable[[Any], list[int]]):
+        self._totals = totals
+        self._known: dict[Any, list[list[int]]] = {}
+        self._seen: dict[int, tuple[Any, list[list[int]]]] = {}
+
+    def __call__(self, query: Any) -> list[int]:
+        known = self.all(query)
+        return known[secrets.randbelow(len(known))]
+
+    def all(self, query: Any) -> list[list[int]]:
+        """The totals that a query may have beside this table."""
+        seen = self._seen.get(id(query))
+        if seen is not None and seen[0] is query:
+            return seen[1]
+        key = _key(query)
+        if key not in self._known:
+            self._known[key] = [self._totals(query) for _ in range(_redraws(query))]
+        self._seen[id(query)] = query, self._known[key]
+        return self._known[key]
+
+    def middle(self, query: Any) -> np.ndarray:
+        """Their mean, as floats."""
+        return np.array(self.all(query), dtype=float).mean(axis=0)
+
+
+class _Keys(pickle.Pickler):
+    """Text of a query, in which a model counts as the object that it is: it may have no text."""
+
+    def persistent_id(self, thing: Any) -> int | None:
+        return id(thing) if isinstance(thing, BlackBox) else None
+
+
+def _key(asked: Any) -> bytes:
+    text = io.BytesIO()
+    _Keys(text).dump(asked)
+    return text.getvalue()
+
+
+def _redraws(query: Any) -> int:
+    kinds = {type(part.over) for part in parts_of(query)}
+    return OF_BLOCKS if Blocks in kinds else 1 if kinds == {Records} else REDRAWS
+
+
+@dataclass
+class Likelihood:
+    """The log-likelihood ratio of what was heard, for two tables, if the noise has the law that was claimed for it.
+
+    Whatever is heard, the score is a function of it alone, so a bound that rests on it is true also where the noise has another
+    law; it is sharp where the law is the claimed one.
+    """
+
+    first: Kept
+    second: Kept
+
+    def __call__(self, heard: Sequence[Said]) -> float:
+        return float(sum(self.of(said) for said in heard))
+
+    def of(self, said: Said) -> float:
+        if isinstance(said.query, Choice):
+            return self._chosen(said)
+        assert isinstance(said.how, Mechanism)
+        one, other = (_released(kept, said.query) for kept in (self.first, self.second))
+        return _law_of(np.array(said.answer, dtype=float), one, other, said.how)
+
+    def _chosen(self, said: Said) -> float:
+        choice, how = said.query, said.how
+        assert isinstance(choice, Choice) and isinstance(how, Choosing)
+        one, other = (log_chance(choice, how, kept(choice.of), said.answer) for kept in (self.first, self.second))
+        return other - one
+
+
+def _released(kept: Kept, query: Query) -> np.ndarray:
+    if not isinstance(query, Reading):
+        return kept.middle(query)
+    return np.array(query.image.of(kept(query.of)), dtype=float)
+
+
+def _law_of(answer: np.ndarray, first: np.ndarray, second: np.ndarray, how: Mechanism) -> float:
+    scale = float(how.scale) * (np.array(how.relative) if how.relative else 1.0)
+    one, other = np.abs(answer - first) / scale, np.abs(answer - second) / scale
+    if how.kind == "k-norm":
+        return float(one.max() - other.max())
+    if how.kind == "laplace":
+        return float((one - other).sum())
+    return float(((one - other) * (one + other)).sum() / 2)
+
+
+def log_chance(choice: Choice, how: Choosing, totals: Sequence[int], chosen: Sequence[Any]) -> float:
+    """How likely a private choice is beside these totals; of whole combinations, up to a number that is the same for all."""
+    score: Any = choice.score
+    if isinstance(score, CombinationScore):
+        return float(how.rate * score.tables(totals).of(chosen))
+    if isinstance(score, CandidateScore):
+        return sum(_peeled(row, how, picked) for row, picked in zip(score.of(totals), chosen, strict=True))
+    return _peeled(score.of(totals), how, chosen)
+
+
+def _peeled(scores: Sequence[int], how: Choosing, chosen: Sequence[int]) -> float:
+    """One candidate after another, each leaving the list."""
+    left, found = list(range(len(scores))), 0.0
+    for pick in chosen:
+        best = max(scores[i] for i in left)
+        # Differences of exact scores first: they may be too large for floats, and what is far behind has no chance.
+        levels = np.array([float(how.rate * (scores[i] - best)) for i in left])
+        chances = _flipped(levels) if how.flip else np.exp(levels) / np.exp(levels).sum()
+        found += float(np.log(max(chances[left.index(pick)], 1e-300)))
+        left.remove(pick)
+    return found
+
+
+def _flipped(levels: np.ndarray) -> np.ndarray:
+    """Permute-and-flip is the largest score after exponential noise (Ding and others, 2021): integrated over that noise."""
+    below = -np.expm1(np.minimum(-(STEPS[None, :] - levels[:, None]), 0.0))
+    found = np.empty(len(levels))
+    for i, level in enumerate(levels):
+        others = np.delete(below, i, axis=0).prod(axis=0)
+        found[i] = np.trapezoid(others * np.exp(-(STEPS - level)), STEPS)
+    return found / found.sum()
