@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def lower_bound(first: np.ndarray, second: np.ndarray, confidence: float, delta:
     """
     (choose_first, count_first), (choose_second, count_second) = (halves(scores) for scores in (first, second))
     event = best_event(choose_first, choose_second, confidence, delta)
-    return bound_of(event.hits(count_first, count_second), confidence, delta)
+    return float(bound_of(event.hits(count_first, count_second), confidence, delta))
 
 
 def halves(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -47,29 +47,46 @@ def halves(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def best_event(first: np.ndarray, second: np.ndarray, confidence: float, delta: float) -> Event:
     """The event that would give the largest bound here."""
+    return promising(first, second, confidence, delta)[0]
+
+
+def promising(first: np.ndarray, second: np.ndarray, confidence: float, delta: float) -> tuple[Event, float]:
+    """The event that would give the largest bound here, and that bound: it is too good to be true, having been chosen."""
+    first, second = np.sort(first), np.sort(second)
     pooled = np.sort(np.concatenate([first, second]))
     cuts = np.unique(pooled[np.linspace(0, len(pooled) - 1, CUTS).astype(int)])
-    events = [Event(float(cut), upward) for cut in cuts for upward in (True, False)]
-    return max(events, key=lambda event: bound_of(event.hits(first, second), confidence, delta))
+    from_on = [len(side) - np.searchsorted(side, cuts, side="left") for side in (second, first)]
+    up_to = [np.searchsorted(side, cuts, side="right") for side in (first, second)]
+    bounds = np.concatenate(
+        [
+            bound_of((from_on[0], len(second), from_on[1], len(first)), confidence, delta),
+            bound_of((up_to[0], len(first), up_to[1], len(second)), confidence, delta),
+        ]
+    )
+    best = int(bounds.argmax())
+    return Event(float(cuts[best % len(cuts)]), best < len(cuts)), float(bounds[best])
 
 
-def bound_of(counted: tuple[int, int, int, int], confidence: float, delta: float) -> float:
-    """ln((lower end of the rate of hits - δ) / upper end of the rate of false ones), at least 0."""
+def bound_of(counted: tuple[Any, int, Any, int], confidence: float, delta: float) -> np.ndarray:
+    """ln((lower end of the rate of hits - δ) / upper end of the rate of false ones), at least 0; of one count or of many."""
     hits, of, false_hits, false_of = counted
     each = (1 - confidence) / 2
     low, high = at_least(hits, of, each), at_most(false_hits, false_of, each)
-    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(low > delta, np.maximum(np.log((low - delta) / high), 0.0), 0.0)
 
 
-def at_least(hits: int, of: int, risk: float) -> float:
+def at_least(hits: Any, of: int, risk: float) -> np.ndarray:
     """The lower end of a rate, wrong with at most this risk (Clopper and Pearson)."""
     from scipy.special import betaincinv
 
-    return float(betaincinv(hits, of - hits + 1, risk)) if hits else 0.0
+    hits = np.asarray(hits, dtype=float)
+    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), of - hits + 1, risk), 0.0)
 
 
-def at_most(hits: int, of: int, risk: float) -> float:
+def at_most(hits: Any, of: int, risk: float) -> np.ndarray:
     """The upper end of a rate, wrong with at most this risk."""
     from scipy.special import betaincinv
 
-    return float(betaincinv(hits + 1, of - hits, 1 - risk)) if hits < of else 1.0
+    hits = np.asarray(hits, dtype=float)
+    return np.where(hits < of, betaincinv(hits + 1, np.maximum(of - hits, 1), 1 - risk), 1.0)

@@ -7,9 +7,10 @@ that the release could truthfully claim: a bound above the claim refutes it.
 
 from __future__ import annotations
 
+import datetime
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,10 +19,13 @@ import numpy as np
 from ..mechanisms import epsilon_of_rho
 from ..release.explainer import Explainer
 from .estimate import lower_bound
+from .learned import told_apart
 from .neighbours import Neighbours
 from .search import Moved, World, moved, search
 from .transcript import Kept, Likelihood, Listening
 
+NUMBERS = 12
+"""Numbers of a release that a score is learned from."""
 FEWEST = 200
 """Releases of each table, whatever the time."""
 DELTA = 0.05
@@ -54,6 +58,13 @@ class Row:
         """The measured bound as a part of the claim."""
         return self.measured / self.claimed
 
+    @property
+    def stamp(self) -> str:
+        """The result in one line, for a certificate."""
+        said = f"ε ≥ {self.measured:.2f} of a claimed {self.claimed:.2f}" + (f" at δ = {self.delta:g}" if self.delta else "")
+        day = datetime.date.today().isoformat()
+        return f"{self.verdict}: {said}, with {self.confidence:.0%}, by {self.runs:,} releases beside each of two tables, {day}"
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -65,7 +76,7 @@ def claim_of(world: World) -> tuple[float, float]:
     return float(epsilon_of_rho(world.amount, DELTA)), DELTA
 
 
-def scores(
+def heard(
     explainer: Explainer,
     world: World,
     pair: Neighbours,
@@ -73,21 +84,36 @@ def scores(
     seconds: float = math.inf,
     told: Callable[[], None] = lambda: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of so many releases beside each of two tables, or of as many as there is time for."""
+    """What left the door in so many releases beside each of two tables, or in as many as there is time for.
+
+    A row for each: the log-likelihood ratio under the claimed laws first, then the numbers themselves.
+    """
     engines = pair.engines(world.schema, world.relation, world.unit)
     plan = world.plan(explainer, engines[0].units)
     kept = [Kept(engine.totals) for engine in engines]
     likelihood = Likelihood(*kept)
-    found, end = np.empty((2, runs)), time.perf_counter() + seconds
-    for run in range(runs):
-        if run >= FEWEST and time.perf_counter() > end:
-            return found[0, :run], found[1, :run]
+    found, end, made = np.zeros((2, runs, 1 + NUMBERS)), time.perf_counter() + seconds, 0
+    while made < runs and (made < FEWEST or time.perf_counter() < end):
         for side, totals in enumerate(kept):
             ask = Listening(totals, plan)
             explainer.run(ask)
-            found[side, run] = likelihood(ask.heard)
+            numbers = [float(n) for said in ask.heard for n in _flat(said.answer)][:NUMBERS]
+            found[side, made, : 1 + len(numbers)] = [likelihood(ask.heard), *numbers]
+        made += 1
         told()
-    return found[0], found[1]
+    return found[0, :made], found[1, :made]
+
+
+def _flat(answer: Any) -> Iterator[Any]:
+    for one in answer:
+        yield from _flat(one) if isinstance(one, tuple) else (one,)
+
+
+def measure(first: np.ndarray, second: np.ndarray, confidence: float, delta: float) -> float:
+    """The larger of two bounds: by the likelihood under the claimed laws, and by a learned score, as the laws can be others."""
+    each = 1 - (1 - confidence) / 2
+    by_law = lower_bound(first[:, 0], second[:, 0], each, delta)
+    return max(by_law, told_apart(first[:, 1:], second[:, 1:], each, delta))
 
 
 def play(
@@ -112,8 +138,8 @@ def play(
     if found.broken:
         verdict = f"broken: {', '.join(found.broken)} moves {found.worst:.3g} times as far as its noise was scaled to"
     else:
-        first, second = scores(explainer, world, found.pair, runs, seconds, told)
-        measured, made = lower_bound(first, second, confidence, delta), len(first)
+        first, second = heard(explainer, world, found.pair, runs, seconds, told)
+        measured, made = measure(first, second, confidence, delta), len(first)
         verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
     return Row(
         name=name or type(explainer).__name__,

@@ -71,6 +71,8 @@ class Certificate:
     """Of the packages that made it."""
     cells: dict[str, str] | None = None
     """What became of missing, unreadable and undeclared cells, column by column; None on certificates of earlier versions."""
+    audited: str | None = None
+    """What `Session.audit` measured of this very request, on public records, before it was released; None where it was not."""
 
     @property
     def private(self) -> bool:
@@ -85,8 +87,9 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         content = asdict(self)
-        if self.cells is None:
-            del content["cells"]
+        for added_later in ("cells", "audited"):
+            if content[added_later] is None:
+                del content[added_later]
         return content
 
     @classmethod
@@ -112,6 +115,7 @@ class Certificate:
             ("where the bounds come from", [f"{name}: {source}" for name, source in self.bounds.items()]),
             *([("cells that are not as declared", [f"{name}: {how}" for name, how in self.cells.items()])] if self.cells else []),
             ("assumptions", list(self.assumptions) or ["none"]),
+            *([("audited on public records", [self.audited])] if self.audited else []),
             (
                 "record",
                 [

@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from .plan import Plan, Public
 from .preview import Preview
 from .request import Request, is_answered_by, request_of
 from .stream import Channel
+
+if TYPE_CHECKING:
+    from ..audit.game import Row
 
 
 class Session:
@@ -83,6 +86,7 @@ class Session:
         source.prepare()
         self._engine = LocalEngine(data, schema, self.neighbors, self.unit)
         self._trials = Trials(schema)
+        self._audited: dict[str, str] = {}
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
             nobody = "the table is empty" if self.unit.column is None else f"no row has an id in {self.unit.column!r}"
@@ -216,7 +220,7 @@ class Session:
             stored = self._stored(request, explainer, plan.public)
             if stored is not None:
                 return self._replayed(stored)
-        draft = drafted(explainer, plan, self._account, asker)
+        draft = replace(drafted(explainer, plan, self._account, asker), audited=self._audited.get(request.key))
         # A file that has changed would be refused after the charge, and charged again at every attempt.
         self._engine.check_unchanged()
         paid = self._account.reserve(charge_units(spend.amount), key=request.key, request=request.text, by=by, purpose=purpose)
@@ -277,6 +281,31 @@ class Session:
         no result, certificate, ledger or error.
         """
         return self._engine.outcomes
+
+    def audit(
+        self,
+        explainer: Explainer,
+        *,
+        epsilon: Any = None,
+        rho: Any = None,
+        share: Any = None,
+        runs: int = 2000,
+        confidence: float = 0.99,
+    ) -> Row:
+        """Measure on public records what this release would give away: a lower bound of its ε, to be compared with the claim.
+
+        Neighbouring tables are made up from the schema and searched for the pair that the release tells apart best. The session's
+        own table is not touched and nothing is charged. The certificate of the same request, released later, says the result.
+        """
+        # The room of audits lies above this one, and is opened when somebody asks.
+        from ..audit import World, play
+
+        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
+        spend = plan.public.spend
+        world = World(self.schema, self.neighbors, self.unit, spend.currency, spend.amount)
+        row = play(explainer, world, runs=runs, confidence=confidence)
+        self._audited[request_of(explainer, plan.public).key] = row.stamp
+        return row
 
     def check(self) -> DataCheck:
         """How many cells of each column are missing, unreadable, not declared or out of range, and what they hold most often.
