@@ -180,7 +180,7 @@ def quiet_refusal() -> Finding:
     times = []
     for table in (few, many):
         session = Session(table, SCHEMA, Budget(1.0))
-        session._engine.totals = _counting(session._engine.totals, read)  # type: ignore[method-assign]
+        session._engine.totals = _counting(session._engine.totals, read)  # type: ignore[method-assign, assignment]
         taken = []
         for _ in range(15):
             start = time.perf_counter()

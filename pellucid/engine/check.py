@@ -136,12 +136,17 @@ def _chunks(column: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
         yield chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
 
 
+def _countable(chunk: pa.Array) -> pa.Array:
+    """In a type whose values Arrow counts."""
+    return chunk.cast(pa.large_string()) if pa.types.is_string_view(chunk.type) else chunk
+
+
 def _texts(chunk: pa.Array, condition: np.ndarray) -> dict[tuple[int, str], int]:
     """What the cells of a chunk that are neither fine nor missing say, and how often."""
     said: dict[tuple[int, str], int] = {}
     for wrong in (UNREADABLE, OUTSIDE):
         if (condition == wrong).any():
-            counted = pc.value_counts(chunk.filter(pa.array(condition == wrong)))
+            counted = pc.value_counts(_countable(chunk).filter(pa.array(condition == wrong)))
             values, counts = (counted.field(part) for part in ("values", "counts"))
             said |= {(wrong, str(v)): n for v, n in zip(cells_of(values), counts.to_pylist())}
     return said

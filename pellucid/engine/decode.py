@@ -149,6 +149,8 @@ def _decode_category(feature: Category, column: pa.Array, missing: int, unknown:
         codes = _code_table(feature, unknown)
         if codes is not None:
             return _decode_codes(column, *codes, missing, unknown)
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     positions = _positions(feature)
     levels = np.array(

@@ -58,7 +58,17 @@ def total(part: Sum, contributions: Contributions) -> list[int]:
 
 def over_records(part: Sum, batches: Iterable[Rows]) -> Contributions:
     """One contribution per record."""
-    return ((part.map(rows), rows.parts) for rows in batches if len(rows))
+    return ((_one_each(part.map(rows), len(rows)), rows.parts) for rows in batches if len(rows))
+
+
+def _one_each(made: Any, records: int) -> Any:
+    """What a map gave, if it is one contribution per record: a record with two would move a total twice as far as is allowed."""
+    if isinstance(made, tuple | list):
+        for part in made:
+            _one_each(part, records)
+    elif made is not None and np.shape(made)[:1] != (records,):
+        raise AssertionError("a map must give one contribution per record")
+    return made
 
 
 def over_pairs(
@@ -70,7 +80,8 @@ def over_pairs(
         rows = whole.take(own)
         # Every repeat may use its part of the set, as every row of a person may.
         share = rows.parts if repeats == 1 else repeats * (1 if rows.parts is None else rows.parts)
-        yield part.map(rows, whole.take(other)), None if share is None else np.broadcast_to(np.asarray(share), len(rows))
+        made = _one_each(part.map(rows, whole.take(other)), len(rows))
+        yield made, None if share is None else np.broadcast_to(np.asarray(share), len(rows))
 
 
 def _pieces(

@@ -170,7 +170,8 @@ class Ledger:
                 if charge.account == name and charge.key == key and charge.seq > changed:
                     return kept.text
             found = turn.newest_release(name, key)
-        return None if found is None or found[0].seq <= changed else self._checked_release(*found)
+        # By its charge: a release that was stored late is still one of the table that it was charged for.
+        return None if found is None or (found[0].refers_to or 0) <= changed else self._checked_release(*found)
 
     def thread(self, account: str, key: str, after: int = 0) -> list[tuple[Entry, str | None]]:
         """The entries of an account with this key that came after entry `after`, oldest first, with the text of each commit.
@@ -180,7 +181,8 @@ class Ledger:
         self._catch_up()
         with self._store.reading() as turn:
             name = self._named(turn, account) or account
-            found = turn.thread(name, key, max(after, self._changed(turn, name)))
+            changed = self._changed(turn, name)
+            found = [pair for pair in turn.thread(name, key, max(after, changed)) if (pair[0].refers_to or pair[0].seq) > changed]
         for entry, text in found:
             self._check(entry)
             if entry.kind == "commit":

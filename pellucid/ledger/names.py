@@ -10,6 +10,18 @@ from .values import checked_text
 
 CONTROL = ("Cc", "Zl", "Zp")
 """Categories of characters that break a line or a terminal."""
+UNSEEN = (
+    ("\u034f", "\u034f"),
+    ("\u115f", "\u1160"),
+    ("\u17b4", "\u17b5"),
+    ("\u180b", "\u180f"),
+    ("\u2800", "\u2800"),
+    ("\u3164", "\u3164"),
+    ("\ufe00", "\ufe0f"),
+    ("\uffa0", "\uffa0"),
+    ("\U000e0000", "\U000e0fff"),
+)
+"""Characters of other categories than formats that leave no mark, first and last of each range."""
 
 
 def checked_name(name: str) -> str:
@@ -26,13 +38,18 @@ def checked_name(name: str) -> str:
 
 
 def alike(name: str) -> str:
-    """What equal names have in common: not case, width, spaces or characters that do not show.
+    """What equal names have in common: not case, width, spaces, kinds of dashes or characters that do not show.
 
     >>> alike(" Ward  7") == alike("ward 7") == alike("\\uff57ard 7\\u200b")
     True
     """
-    shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+    shown = "".join("-" if unicodedata.category(c) == "Pd" else c for c in unicodedata.normalize("NFKC", name) if _shows(c))
     return " ".join(unicodedata.normalize("NFKC", shown.casefold()).split())
+
+
+def _shows(character: str) -> bool:
+    """Whether a character leaves a mark: formats, variation selectors, fillers and empty patterns do not."""
+    return unicodedata.category(character) != "Cf" and not any(first <= character <= last for first, last in UNSEEN)
 
 
 def find(name: str, known: Iterable[str]) -> str | None:

@@ -21,7 +21,7 @@ from .asking import AS_THEY_ARE
 from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
-from .ready import Ready, Refusals, Refused
+from .ready import Ready, Refusals, Refused, asked
 from .row_wise import tried
 from .rows import Rows
 from .schema import Columns, Schema
@@ -129,7 +129,7 @@ class ReadyClustering(Ready):
 
     def __init__(self, clustering: Clustering, schema: Schema, features: tuple[str, ...], input: str):
         predictor = clustering.predictor
-        super().__init__(predictor.predict if hasattr(predictor, "predict") else predictor, schema, features, input)
+        super().__init__(asked(predictor), schema, features, input)
         self.clustering = clustering
         self._place = {label: float(i) for i, label in enumerate(clustering.clusters)}
         self._codes = _whole_labels(clustering.clusters)

@@ -17,7 +17,7 @@ from ..errors import ModelError
 from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
-from .ready import Ready, Refusals, Refused
+from .ready import Ready, Refusals, Refused, asked
 from .row_wise import tried
 from .schema import Schema
 
@@ -163,6 +163,9 @@ class ReadyModel(Ready):
             raise Refused("it returned NaN for some of them; make it answer for every record of the declared domain.")
         return answers
 
+    def shares(self, answers: np.ndarray) -> np.ndarray:
+        return (self.declared(answers) - self.model.output[0]) / self.model.range
+
     def apart(self, answers: np.ndarray, again: np.ndarray) -> np.ndarray:
         return ~(np.abs(self.declared(again) - self.declared(answers)) <= NEARLY * self.model.range)
 
@@ -172,4 +175,4 @@ def _callable_of(model: Model) -> Callable[[Any], Any]:
     if model.positive is not None:
         column = [c.item() if isinstance(c, np.generic) else c for c in predictor.classes_].index(model.positive)
         return lambda inputs: predictor.predict_proba(inputs)[:, column]
-    return predictor.predict if hasattr(predictor, "predict") else predictor
+    return asked(predictor)

@@ -6,6 +6,7 @@ silence: it is looked for with the other rows of its question exchanged for publ
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Ready(ABC):
     def __init__(self, call: Callable[[Any], Any], schema: Schema, features: tuple[str, ...], input: str):
         self.schema, self.features, self.input = schema, features, input
         self.fingerprint = ""
+        self.answers = ""
         self._call = call
         self._public: Any = None
         self._filling: dict[int, Any] = {}
@@ -68,6 +70,14 @@ class Ready(ABC):
     @abstractmethod
     def apart(self, answers: np.ndarray, again: np.ndarray) -> np.ndarray:
         """Where two answers are not the same, not even nearly."""
+
+    def digest(self, answers: np.ndarray) -> str:
+        """Of declared answers to public records, to nine digits of their range: the last ones depend on the shape."""
+        return hashlib.sha256((np.round(self.shares(answers), 9) + 0.0).tobytes()).hexdigest()
+
+    def shares(self, answers: np.ndarray) -> np.ndarray:
+        """Declared answers on a scale of their own."""
+        return self.declared(answers)
 
     def inputs(self, columns: Columns) -> Any:
         """What the predictor is given for these columns."""
@@ -132,44 +142,30 @@ class Ready(ABC):
     def each(self, asked: Iterable[Any], asking: Asking) -> list[np.ndarray]:
         """As `row_by_row`, for several inputs one after another: small ones share a question."""
         sizes: list[int] = []
-        pieces = _pieces(_counted(asked, sizes), asking.rows)
+        answers = self.through(self.raw, _counted(asked, sizes), asking)
+        return np.split(answers[:, 0], np.cumsum(sizes)[:-1])
+
+    def through(self, call: Callable[[Any], np.ndarray], asked: Iterable[Any], asking: Asking, width: int = 1) -> np.ndarray:
+        """What some part of the predictor says of each row, so many numbers; NaN for a row that fails.
+
+        Whatever of it is called with people is called here: in one shape, in silence, and apart where that is wanted.
+        """
+        pieces, part = _pieces(asked, asking.rows), Part(self, call, width)
         with silenced():
             if asking.apart is None:
-                answers = [self.answers_to(piece, asking.rows) for piece in pieces]
+                answers = [part.answers_to(piece, asking.rows) for piece in pieces]
             else:
-                answers = list(self._apart(pieces, asking))
-        return np.split(np.concatenate([np.empty(0), *answers]), np.cumsum(sizes)[:-1])
+                answers = list(self._apart(part, pieces, asking))
+        return np.concatenate([np.empty((0, width)), *answers])
 
-    def _apart(self, pieces: Iterable[Any], asking: Asking) -> Iterator[np.ndarray]:
+    def _apart(self, part: Part, pieces: Iterable[Any], asking: Asking) -> Iterator[np.ndarray]:
         assert asking.apart is not None
         sizes: list[int] = []
-        filled = (self._among_public(piece, 0, len(piece), asking.rows) for piece in _counted(pieces, sizes))
-        for answers in asking.apart(Alone(self), asking.rows, filled):
-            yield answers[: sizes.pop(0)]
+        filled = (self.among_public(piece, 0, len(piece), asking.rows) for piece in _counted(pieces, sizes))
+        for answers in asking.apart(part, asking.rows * part.width, filled):
+            yield answers.reshape(-1, part.width)[: sizes.pop(0)]
 
-    def answers_to(self, piece: Any, rows: int) -> np.ndarray:
-        """The answers to one question, in which `piece` is filled up to so many rows."""
-        return self._found(piece, 0, len(piece), rows or len(piece))
-
-    def _found(self, piece: Any, start: int, stop: int, rows: int) -> np.ndarray:
-        """What `raw` says of some rows of a question, all others of it exchanged for public ones; NaN for a row that fails."""
-        interrupted = False
-        try:
-            return self.raw(self._among_public(piece, start, stop, rows))[start:stop]
-        except KeyboardInterrupt:
-            interrupted = True
-        except BaseException:
-            pass
-        if interrupted:
-            # Raised anew, outside the handler: a predictor's own interrupt could carry a row in its message.
-            raise KeyboardInterrupt
-        if stop - start <= 1:
-            return np.full(stop - start, np.nan)
-        # Halving finds the failing rows without letting one of them decide what its neighbours get.
-        middle = (start + stop) // 2
-        return np.concatenate([self._found(piece, start, middle, rows), self._found(piece, middle, stop, rows)])
-
-    def _among_public(self, piece: Any, start: int, stop: int, rows: int) -> Any:
+    def among_public(self, piece: Any, start: int, stop: int, rows: int) -> Any:
         """Rows of a question at their places; what lies around them is public."""
         if (start, stop) == (0, rows):
             return piece
@@ -180,15 +176,41 @@ class Ready(ABC):
 
 
 @dataclass(frozen=True)
-class Alone:
-    """Answers one question in another process, where inputs arrive as a frame."""
+class Part:
+    """What is asked of a predictor: its answers, or those of its first steps."""
 
     ready: Ready
+    call: Callable[[Any], np.ndarray]
+    width: int
 
     def __call__(self, frame: pd.DataFrame) -> np.ndarray:
-        ready = self.ready
-        given = frame if ready.input in ("frame", "category frame") else np.ascontiguousarray(frame.to_numpy(dtype=float))
-        return ready.answers_to(given, len(frame))
+        """Answers one question in another process, where inputs arrive as a frame."""
+        framed = self.ready.input in ("frame", "category frame")
+        given = frame if framed else np.ascontiguousarray(frame.to_numpy(dtype=float))
+        return self.answers_to(given, len(frame)).ravel()
+
+    def answers_to(self, piece: Any, rows: int) -> np.ndarray:
+        """The answers to one question, in which `piece` is filled up to so many rows."""
+        return self._found(piece, 0, len(piece), rows or len(piece))
+
+    def _found(self, piece: Any, start: int, stop: int, rows: int) -> np.ndarray:
+        """What is said of some rows of a question, all others of it exchanged for public ones; NaN for a row that fails."""
+        interrupted = False
+        try:
+            answers = np.asarray(self.call(self.ready.among_public(piece, start, stop, rows)), dtype=float)
+            return answers.reshape(rows, self.width)[start:stop]
+        except KeyboardInterrupt:
+            interrupted = True
+        except BaseException:
+            pass
+        if interrupted:
+            # Raised anew, outside the handler: a predictor's own interrupt could carry a row in its message.
+            raise KeyboardInterrupt
+        if stop - start <= 1:
+            return np.full((stop - start, self.width), np.nan)
+        # Halving finds the failing rows without letting one of them decide what its neighbours get.
+        middle = (start + stop) // 2
+        return np.concatenate([self._found(piece, start, middle, rows), self._found(piece, middle, stop, rows)])
 
 
 def _counted(asked: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
@@ -228,3 +250,8 @@ def joined(pieces: Sequence[Any]) -> Any:
 def taken(inputs: Any, index: np.ndarray) -> Any:
     """Some rows, in an order of one's own."""
     return inputs.iloc[index] if isinstance(inputs, pd.DataFrame) else inputs[index]
+
+
+def asked(predictor: Any) -> Callable[[Any], Any]:
+    """How a predictor is called: by the name of its method, as somebody may put another one in its place."""
+    return (lambda inputs: predictor.predict(inputs)) if hasattr(predictor, "predict") else predictor

@@ -82,6 +82,7 @@ def _model(model: BlackBox, ready: Ready) -> dict[str, Any]:
         "features": list(ready.features),
         "input": ready.input,
         "answers": model.declared,
+        "said": ready.answers,
         "positive": repr(getattr(model, "positive", None)),
         "provenance": _provenance(model),
     }

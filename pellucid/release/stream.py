@@ -100,8 +100,8 @@ class Channel:
         return [tried(model, schema, asking, again).fingerprint for model in self._explainer.models]
 
     def _check_models(self) -> None:
-        """Before a charge: models that will be asked about records are tried again, and must be those of the opening."""
-        if (self._prepared is None or not self._prepared.held) and self._fingerprints(again=True) != self._models:
+        """Before a charge: models are tried again, and must be those of the opening."""
+        if self._fingerprints(again=True) != self._models:
             raise PlanError("the model was changed since the stream was opened; open another one. Nothing was charged.")
 
     def open_accounts(self, prepared: Prepared, again: Callable[[dict[str, Any]], tuple[Sum, Fraction]]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelError
+from ..public.asking import Asking, one_thread
 from ..public.model import ReadyModel
 from ..public.schema import Category, Feature
 from .estimators import FUNCTIONS, IMPUTERS, ONE_HOT, ORDINAL, PIPELINES, RETARGETED, SCALERS, SEARCHES, SIDE_BY_SIDE
@@ -103,7 +104,24 @@ class Encoding:
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
         """The encoded table of records given as positions, one column per feature."""
-        table = self.inputs(positions)
+        try:
+            return self._through_steps(self.inputs(positions))
+        except Exception as error:
+            raise refuse(f"the preprocessing: it raised {type(error).__name__} on declared values") from None
+
+    def of_people(self, positions: np.ndarray, asking: Asking) -> np.ndarray:
+        """The same, of people: the steps are user code, and are called as the model itself is. NaN for a row that fails."""
+        if self.computed_here:
+            return np.asarray(self(positions), dtype=float)
+        return self.ready.through(self._quietly, [self.inputs(positions)], asking, len(self.columns))
+
+    def _quietly(self, inputs: Any) -> np.ndarray:
+        # A shallow copy: a step that writes into its input writes into its own.
+        given = inputs.copy(deep=False) if hasattr(inputs, "columns") else inputs.copy()
+        with one_thread():
+            return np.asarray(self._through_steps(given), dtype=float)
+
+    def _through_steps(self, table: Any) -> np.ndarray:
         for step in self._steps:
             table = step.transform(table)
         return self._finish(table.toarray() if hasattr(table, "toarray") else table)

@@ -178,7 +178,9 @@ CONTROLS = [
         "a model that looks at its batch",
         never_tried,
         pel.PartialDependence(LOOKS, "c"),
-        pair=Neighbours(beside({}, {}, {}, {}, {"b": 1.0}), beside({}, {}, {}, {}, {"a": 0.123456789, "b": 1.0}), "somebody is there"),
+        pair=Neighbours(
+            beside({}, {}, {}, {}, {"b": 1.0}), beside({}, {}, {}, {}, {"a": 0.123456789, "b": 1.0}), "somebody is there"
+        ),
     ),
     Control(
         "a model with a memory",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
 
 from ...public.figure import BAND, INK, literally
 from ..common.plots import axes, category_axis, finish, note_uncounted, panels
+
+WIDE = 88
+"""Letters in a line on top of a panel."""
 
 
 def cluster(result: Any, ax: Any = None) -> Any:
@@ -24,7 +28,8 @@ def cluster(result: Any, ax: Any = None) -> Any:
     labels = [f"{a:.4g}–{b:.4g}" for a, b in zip(result.edges[:-1], result.edges[1:])] if result.edges else list(result.x)
     category_axis(ax, labels + list(result.x[len(labels) :]))
     ax.legend(frameon=False, fontsize=8)
-    ax.set_title(result.sentence, fontsize=8, loc="left", wrap=True)
+    # Wrapped here: where Matplotlib wraps, it reads formulas into dollar signs whatever it was told.
+    ax.set_title(textwrap.fill(result.sentence, WIDE), fontsize=8, loc="left")
     ax.set_xlabel(result.feature)
     note_uncounted(ax, result)
     ax.set_ylabel("share")

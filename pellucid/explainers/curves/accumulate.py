@@ -220,7 +220,8 @@ class ErrorModel:
         size = len(self.cells)
         ghost = self.cells <= self.count_law.half_width(1 - 1 / max(size, 4))
         likely = np.where(ghost, 0.0, self.cells)
-        likely *= self.cells.sum() / max(likely.sum(), 1e-300)
+        if likely.sum() > 0:
+            likely *= self.cells.sum() / likely.sum()
         law = self.count_law if self.count_law.size >= size else NoiseLaw(self.count_law.kind, self.count_law.scale, size)
         noisy = likely + law.draws(DRAWS, seed=2)[:, :size]
         total = np.full(DRAWS, self.cells.sum()) if self.fixed_total else np.maximum(noisy.sum(axis=1), 1.0)

@@ -40,7 +40,7 @@ FINE = 0.02
 
 WIDEST = 1e300
 
-_estimators: dict[int, tuple[Schema, Chosen]] = {}
+_estimators: dict[int, tuple[Any, Chosen]] = {}
 """The estimator of every explainer that is alive, by its identity, with the schema that it was chosen for.
 
 Choosing asks the model, and takes some 20 ms for a forest; `Session.cost_for` makes about fifty plans of one explainer. An entry
@@ -94,13 +94,14 @@ class WithShapley(OfModel):
 
     def chosen(self, schema: Schema) -> Chosen:
         """The estimator, by public facts."""
-        known = _estimators.get(id(self))
-        if known is not None and known[0] is schema:
+        # By the model as it was tried last: one that was fitted again since is another one.
+        ready, known = self.model.ready(schema), _estimators.get(id(self))
+        if known is not None and known[0] is ready:
             return known[1]
         chosen = self._choose(schema)
         if known is None:
             weakref.finalize(self, _estimators.pop, id(self), None)
-        _estimators[id(self)] = (schema, chosen)
+        _estimators[id(self)] = (ready, chosen)
         return chosen
 
     def _choose(self, schema: Schema) -> Chosen:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ...errors import PlanError
+from ...errors import ModelError, PlanError
 from ...public.grids import every_value
 from ...public.model import Model
 from ...public.records import asked_record
@@ -216,6 +216,10 @@ def _additive(
     made = fitted(ready)
     if not never_clipped(ready, made, None if certified is None else (float(certified[0]), float(certified[1]))):
         raise NotAdditive("it may answer outside its declared range, and clipped answers do not add up")
+    try:
+        made.encoding(np.array([[value for _, value in asked]]))
+    except ModelError:
+        raise NotAdditive("its steps fail on the record asked about") from None
     features = used_features(model, asked, schema)
     if made.weights is not None:
         return "linear", LinearTerms(model, asked, features), "exact: the terms of a linear model"

@@ -44,7 +44,10 @@ class ReadOff:
         made = fitted(self.model.ready(rows.schema))
         asked = np.array([[value for _, value in self.record]])
         background = positions(rows, self.names)
-        return made, np.asarray(made.encoding(asked), dtype=float), np.asarray(made.encoding(background), dtype=float)
+        record, people = np.asarray(made.encoding(asked), dtype=float), made.encoding.of_people(background, rows.asking)
+        # A row on which the steps fail, alone, counts as the record asked about: its Shapley values are 0.
+        failed = np.isnan(people).all(axis=1) & ~np.isnan(background).all(axis=1)
+        return made, record, np.where(failed[:, None], record, people)
 
 
 class LinearTerms(ReadOff):

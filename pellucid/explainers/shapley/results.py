@@ -388,7 +388,8 @@ class ShapDependenceResult(AnyCurve):
         # The error of the count weighs as much as the true mean, which a noisy mean over few people says little about.
         weight = np.where(self.counts < 3 * noisy, self.cap, np.abs(self.y))
         errors = pairs[:, :1] * self.sum_law.scale - pairs[:, 1:] * self.count_law.scale * weight
-        half = np.quantile(np.abs(errors), level, axis=0) / np.maximum(self.counts, 1e-300)
+        with np.errstate(over="ignore"):
+            half = np.quantile(np.abs(errors), level, axis=0) / np.maximum(self.counts, 1e-300)
         # A count within its own noise says nothing about a mean: anything up to the cap is possible.
         unknown = self.counts <= max(noisy, 0.5)
         lower = np.where(unknown, -self.cap, np.maximum(self.y - half, -self.cap))
