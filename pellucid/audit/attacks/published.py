@@ -21,18 +21,21 @@ def design(features: int) -> shapley.Regression:
     return shapley.regression(features, COALITIONS, np.random.default_rng(0), weighted=False)
 
 
+@functools.cache
+def sigmas(features: int, background: int, epsilon: float) -> Mapping[str, float]:
+    """The noise of records in [0, 1]^d, clipped by the ball around their middle, and of a model with answers in [0, 1]."""
+    regression = design(features)
+    moved = {
+        "published, certified": shapley.certified_sensitivity(regression, 1.0),
+        "published, heuristic": shapley.heuristic_sensitivity(regression, 1.0, math.sqrt(features) / 2, background),
+    }
+    return {who: shapley.analytic_sigma(change, epsilon, DELTA) for who, change in moved.items()}
+
+
 def values(
     answer: Callable[[np.ndarray], np.ndarray], asked: np.ndarray, background: np.ndarray, epsilon: float, rng: np.random.Generator
 ) -> Mapping[str, Told]:
-    """Shapley values of a record in [0, 1]^d, by its certified noise and by the heuristic that shrinks with the background.
-
-    The output of the model is in [0, 1] too, and the background is clipped by the ball around the middle.
-    """
-    d, n = len(asked), len(background)
-    exact = shapley.mean_background_values(answer, asked, background, design(d))
-    moved = {
-        "published, certified": shapley.certified_sensitivity(design(d), 1.0),
-        "published, heuristic": shapley.heuristic_sensitivity(design(d), 1.0, math.sqrt(d) / 2, n),
-    }
-    sigmas = {who: shapley.analytic_sigma(change, epsilon, DELTA) for who, change in moved.items()}
-    return {who: Told(shapley.gaussian_values(exact, sigma, rng), sigma**2) for who, sigma in sigmas.items()}
+    """The Shapley values of a record, by the certified noise and by the heuristic that shrinks with the background."""
+    exact = shapley.mean_background_values(answer, asked, background, design(len(asked)))
+    noise = sigmas(len(asked), len(background), epsilon)
+    return {who: Told(shapley.gaussian_values(exact, sigma, rng), sigma**2) for who, sigma in noise.items()}
