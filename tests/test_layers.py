@@ -92,7 +92,7 @@ def test_every_way_to_the_noise_is_seen():
     assert not uses("from ..mechanisms import calibrate", "add_noise")
 
 
-def test_the_package_has_ten_rooms():
-    """At most ten entries besides what every package has."""
+def test_the_package_has_eleven_rooms():
+    """At most eleven entries besides what every package has."""
     entries = {path.name for path in (ROOT / "pellucid").iterdir() if path.name != "__pycache__"}
-    assert len(entries - {"__init__.py", "__main__.py", "errors.py", "py.typed"}) <= 10
+    assert len(entries - {"__init__.py", "__main__.py", "errors.py", "py.typed"}) <= 11

@@ -19,7 +19,7 @@ import pellucid as pel
 from ...baselines.shapley import mean_background_values
 from . import published
 from .base import EXACT, Against, Attack, columns, printed, session, units
-from .guessing import Guesser
+from .guessing import Guesser, mean_of
 
 FEATURES, PEOPLE, RECORDS = 5, 1000, 8
 NAMES = [f"x{j}" for j in range(FEATURES)]
@@ -63,22 +63,20 @@ class ShapleyRecord(Attack):
 
     def trial(self, rng: np.random.Generator) -> Mapping[Against, float]:
         people = draw(rng, PEOPLE)
-        found: dict[Against, list[float]] = {}
-        for record in draw(rng, RECORDS):
-            for against, (numbers, variance) in self._told(record, people, rng).items():
-                found.setdefault(against, []).append(self.guesser.right(numbers, variance, record))
-        return {against: float(np.mean(right)) for against, right in found.items()}
+        return mean_of([self._right(record, people, rng) for record in draw(rng, RECORDS)])
 
-    def _told(self, record: np.ndarray, people: np.ndarray, rng: np.random.Generator) -> dict[Against, tuple[np.ndarray, float]]:
-        told = {EXACT: (printed(explained(record)), 0.0)}
+    def _right(self, record: np.ndarray, people: np.ndarray, rng: np.random.Generator) -> dict[Against, float]:
+        """The share of features of one record that is guessed right."""
+        right = {EXACT: self.guesser.right(printed(explained(record)), 0.0, record)}
         for epsilon in self.epsilons:
-            for who, release in published.values(answer, record, people, epsilon, rng).items():
-                told[Against(who, epsilon)] = release.numbers, float(np.max(release.variance))
+            for who, told in published.values(answer, record, people, epsilon, rng).items():
+                right[Against(who, epsilon)] = self.guesser.right(told.numbers, told.variance, record)
         model = pel.Model(lambda d: answer(d[NAMES].to_numpy(float)), output=(0, 1), features=NAMES, trained_on="other data")
         secret = pel.ShapValues(model, public_background=[dict(zip(NAMES, MIDDLE))])
         known = pel.ShapValues(model, {name: float(value) for name, value in zip(NAMES, record)})
-        for epsilon in self.epsilons:
-            for who, table, asked in (("ours", record[None], secret), ("ours, record not the secret", people, known)):
+        for who, table, asked in (("ours", record[None], secret), ("ours, record not the secret", people, known)):
+            for epsilon in self.epsilons:
                 made = session(columns(table), units(FEATURES), epsilon).release(asked, epsilon=epsilon)
-                told[Against(who, epsilon)] = made.values, made.law.std**2  # type: ignore[attr-defined]
-        return told
+                assert isinstance(made, pel.ShapValuesResult)
+                right[Against(who, epsilon)] = self.guesser.right(made.values, made.law.std**2, record)
+        return right
