@@ -1,7 +1,7 @@
 """Fingerprinting a background: was this record among those that one decision was compared with?
 
-The Shapley values of a decision hold, feature by feature, the mean of the background. One explanation is as many means as the model
-has features.
+The Shapley values of a decision hold, feature by feature, the mean of the background. One explanation is as many means as the
+model has features.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ class Attack(ABC):
     released: ClassVar[str]
     figure: ClassVar[str] = "AUC"
     tables: ClassVar[int] = 60
-    few: ClassVar[int] = 20
+    """How many tables it is tried on."""
+    few: ClassVar[int] = 10
     """How many tables are enough for a quick look."""
 
     @abstractmethod

@@ -53,7 +53,9 @@ class Clusters(Membership):
         whole = self.parts(rows).sum(axis=0)[: GROUPS * ATTRIBUTES * VALUES].reshape(GROUPS, ATTRIBUTES, VALUES)
         return [whole[:, a] for a in range(ATTRIBUTES)]
 
-    def _told(self, chosen: Sequence[int], inside: np.ndarray, whole: Mapping[int, np.ndarray], spread: tuple[float, float]) -> Told:
+    def _told(
+        self, chosen: Sequence[int], inside: np.ndarray, whole: Mapping[int, np.ndarray], spread: tuple[float, float]
+    ) -> Told:
         """Counts of a cluster a row and those of everybody by attribute, with their variances, as shares of all people."""
         numbers = np.full((GROUPS + 1, ATTRIBUTES, VALUES), np.nan)
         for c, a in enumerate(chosen):
@@ -98,4 +100,6 @@ class Clusters(Membership):
         found = [next(iter(histograms.values())) for histograms in made.histograms.values()]
         chosen = [NAMES.index(h.feature) for h in found]
         spread = found[0].inside_law.std ** 2, found[0].whole_law.std ** 2
-        return self._told(chosen, np.array([h.noisy_inside for h in found]), dict(zip(chosen, (h.noisy_whole for h in found))), spread)
+        return self._told(
+            chosen, np.array([h.noisy_inside for h in found]), dict(zip(chosen, (h.noisy_whole for h in found))), spread
+        )

@@ -34,7 +34,7 @@ class Importances(Membership):
         return np.column_stack([rows, np.clip(truth, 0, 1)])
 
     def parts(self, rows: np.ndarray) -> np.ndarray:
-        """What a person's own loss becomes by strangers' values, what theirs add to the losses of strangers, and the loss itself."""
+        """What a person's loss becomes by strangers' values, what theirs add to strangers' losses, and the loss itself."""
         x, error = rows[:, :-1] - 0.5, rows[:, -1] - answer(rows[:, :-1])
         # Strangers' values are 1/2 on the average, with a variance of 1/12; their errors are 0 on the average.
         given = WEIGHTS**2 * (x**2 + 1 / 12)

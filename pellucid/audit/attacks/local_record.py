@@ -1,7 +1,7 @@
 """Features of the record asked about, from a local linear explanation.
 
-The explanation is fitted to the people around the record, and says where that is. The guarantee is about the people: that the record
-is hidden too, where there are few of them, is a gift of the noise and no promise.
+The explanation is fitted to the people around the record, and says where that is. The guarantee is about the people: that the
+record is hidden too, where there are few of them, is a gift of the noise and no promise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...explainers.local.weights import Gaussian
 from .base import EXACT, Against, Attack, columns, printed, session, units
 from .guessing import Guesser, mean_of
 
-FEATURES, PEOPLE, RECORDS, STEPS = 4, 500, 8, 100
+FEATURES, PEOPLE, RECORDS, STEPS = 4, 500, 5, 100
 MANY = 20_000
 NAMES = [f"x{j}" for j in range(FEATURES)]
 DELTA = 1e-5
@@ -54,8 +54,8 @@ class LocalRecord(Attack):
     title: ClassVar[str] = "What are the features of the record asked about? From a local linear explanation"
     released: ClassVar[str] = f"{FEATURES} slopes around one record, {PEOPLE} people"
     figure: ClassVar[str] = "accuracy"
-    tables: ClassVar[int] = 40
-    few: ClassVar[int] = 8
+    tables: ClassVar[int] = 30
+    few: ClassVar[int] = 5
 
     @cached_property
     def _shadow(self) -> np.ndarray:
@@ -82,19 +82,23 @@ class LocalRecord(Attack):
         """The published descent, noise and all, on shadow people: it has not arrived where the explanation without noise is."""
         rng = np.random.default_rng([self.seed, 1 << 22])
         records = self.guesser.records[:REHEARSALS]
-        return {e: Guesser.made(records, lambda record: self._descent(record, self._shadow, e, rng)) for e in self.epsilons}
+
+        def rehearsed(epsilon: float) -> Guesser:
+            return Guesser.made(records, lambda record: self._descent(record, self._shadow, epsilon, rng))
+
+        return {epsilon: rehearsed(epsilon) for epsilon in self.epsilons}
 
     @staticmethod
     def _descent(record: np.ndarray, people: np.ndarray, epsilon: float, rng: np.random.Generator) -> np.ndarray:
-        return local.algorithm_1(record, people, answer(people) - answer(record), epsilon, DELTA, rng, steps=STEPS, weight=NEAR.at)
+        return local.algorithm_1(
+            record, people, answer(people) - answer(record), epsilon, DELTA, rng, steps=STEPS, weight=NEAR.at
+        )
 
     def trial(self, rng: np.random.Generator) -> Mapping[Against, float]:
         people, many = draw(rng, PEOPLE), draw(rng, MANY)
         return mean_of([self._right(record, people, many, rng) for record in draw(rng, RECORDS)])
 
-    def _right(
-        self, record: np.ndarray, people: np.ndarray, many: np.ndarray, rng: np.random.Generator
-    ) -> dict[Against, float]:
+    def _right(self, record: np.ndarray, people: np.ndarray, many: np.ndarray, rng: np.random.Generator) -> dict[Against, float]:
         """The share of features of one record that is guessed right."""
         right = {EXACT: self.guesser.right(printed(explained(record, people)), self._between, record)}
         for epsilon, guesser in self._rehearsed.items():

@@ -1,8 +1,8 @@
 """Was this person in the table? A likelihood ratio against any release that is a mean over people, with shadow data.
 
-The attacker knows the person, the population (a large sample of other people, the shadow data) and what the certificate says about
-the noise. Were the person in the table, the released numbers would lean towards theirs by one part in n; how much the numbers vary
-anyway follows from the shadow data. For normal numbers no test is better than this ratio.
+The attacker knows the person, the population (a large sample of other people, the shadow data) and what the certificate says
+about the noise. Were the person in the table, the released numbers would lean towards theirs by one part in n; how much the
+numbers vary anyway follows from the shadow data. For normal numbers no test is better than this ratio.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from .base import DIGITS, EXACT, Against, Attack, auc, printed
+
+STRANGERS = 10
+"""People outside the table for each one inside: more of them make the figure surer, not better."""
 
 SHADOW = 4000
 """People in the attacker's own sample of the population."""
@@ -43,7 +46,7 @@ class Shadow:
 
 @dataclass(frozen=True)
 class Membership(Attack):
-    """Who of the people inside and of as many outside was in the table?"""
+    """Who was in the table, and who of the same population was not?"""
 
     people: ClassVar[int] = 30
 
@@ -73,7 +76,7 @@ class Membership(Attack):
         return Shadow(parts.mean(axis=0), np.cov(parts.T) / self.people)
 
     def trial(self, rng: np.random.Generator) -> Mapping[Against, float]:
-        inside, outside = self.draw(rng, self.people), self.draw(rng, self.people)
+        inside, outside = self.draw(rng, self.people), self.draw(rng, STRANGERS * self.people)
         told = {EXACT: Told(printed(self.exact(inside, rng)), 10.0 ** (-2 * DIGITS) / 12)}
         for epsilon in self.epsilons:
             for who, release in self.published(inside, epsilon, rng).items():

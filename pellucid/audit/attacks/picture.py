@@ -22,6 +22,8 @@ def draw(outcomes: Sequence[Outcome]) -> Any:
         _panel(ax, [outcome for outcome in outcomes if outcome.attack == name])
     for ax in grid.ravel()[len(names) :]:
         ax.set_visible(False)
+    handles = {label: handle for ax in grid.ravel() for handle, label in zip(*ax.get_legend_handles_labels())}
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
 
 
@@ -36,12 +38,11 @@ def _panel(ax: Any, outcomes: Sequence[Outcome]) -> None:
         colour, marker = next((c, m) for start, c, m in STYLES if who.startswith(start))
         hollow = {"markerfacecolor": "white"} if who.endswith("heuristic") else {}
         ax.errorbar(x, [o.value for o in mine], yerr=bars, fmt=marker, color=colour, ms=5, capsize=2, label=who, **hollow)
-    ax.axhline(outcomes[0].baseline, color="0.4", lw=1, ls="--")
+    ax.axhline(outcomes[0].baseline, color="0.4", lw=1, ls="--", label="shown nothing")
     ax.set_xticks(list(places.values()), ["no noise", *(f"ε = {epsilon:g}" for epsilon in epsilons)], fontsize=8)
     ax.set_ylim(min(0.4, outcomes[0].baseline - 0.12), 1.03)
     ax.set_xlim(-0.4, len(places) - 0.5)
     ax.set_title(outcomes[0].attack, fontsize=10)
     ax.set_ylabel(outcomes[0].figure, fontsize=9)
-    ax.legend(fontsize=7, frameon=False, loc="upper right")
     ax.grid(axis="y", alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)

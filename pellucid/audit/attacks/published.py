@@ -33,7 +33,11 @@ def sigmas(features: int, background: int, epsilon: float) -> Mapping[str, float
 
 
 def values(
-    answer: Callable[[np.ndarray], np.ndarray], asked: np.ndarray, background: np.ndarray, epsilon: float, rng: np.random.Generator
+    answer: Callable[[np.ndarray], np.ndarray],
+    asked: np.ndarray,
+    background: np.ndarray,
+    epsilon: float,
+    rng: np.random.Generator,
 ) -> Mapping[str, Told]:
     """The Shapley values of a record, by the certified noise and by the heuristic that shrinks with the background."""
     exact = shapley.mean_background_values(answer, asked, background, design(len(asked)))

@@ -1,7 +1,8 @@
 """A secret column, bit by bit, from many questions about subsets (Dinur and Nissim 2003).
 
-Each answer is a mean over people whom the attacker has chosen. From enough of them the column follows by least squares, through any
-noise that stays the same however often one asks. What stops it is the budget: it is charged for every question, and then it is gone.
+Each answer is a mean over people whom the attacker has chosen. From enough of them the column follows by least squares, through
+any noise that stays the same however often one asks. What stops it is the budget: it is charged for every question, and then it
+is gone.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import pellucid as pel
 
 from .base import EXACT, Against, Attack, printed
 
-PEOPLE, QUESTIONS, SUBSETS = 64, 64, 8
-PRICE = 1.0
+PEOPLE, QUESTIONS, SUBSETS = 64, 32, 16
+PRICE = 2.0
 """ε of a question, where the budget is as large as that."""
 UNLIMITED = QUESTIONS * PRICE
 
 
 @dataclass(frozen=True)
 class Questions(Attack):
-    """Partial dependence curves of a model that the attacker wrote: along `set` it answers the secret of one subset after another.
+    """Partial dependence curves of a model that the attacker wrote: along `set` it answers the secret of one subset each.
 
     Everybody's `place` in the list is known, and so is who is in which subset.
     """
@@ -35,8 +36,8 @@ class Questions(Attack):
     title: ClassVar[str] = "What is everybody's secret? From many questions about subsets"
     released: ClassVar[str] = f"up to {QUESTIONS} curves of {SUBSETS} subset means, {PEOPLE} people"
     figure: ClassVar[str] = "accuracy"
-    tables: ClassVar[int] = 8
-    few: ClassVar[int] = 2
+    tables: ClassVar[int] = 20
+    few: ClassVar[int] = 4
 
     @cached_property
     def subsets(self) -> np.ndarray:

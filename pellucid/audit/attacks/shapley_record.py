@@ -1,8 +1,9 @@
 """Features of the record asked about, from its Shapley values (Luo, Jiang and Xiao 2022).
 
-A Shapley value is nearly a function of its own feature: it can be read backwards. Where the record is the secret, Pellucid takes it
-as the table of a session and compares it with a public background. Where the record is known to whoever asks and the people are the
-secret, the answer says what it says about the record: the guarantee is about the people, and the attack goes on as before.
+A Shapley value is nearly a function of its own feature: it can be read backwards. Where the record is the secret, Pellucid
+takes it as the table of a session and compares it with a public background. Where the record is known to whoever asks and the
+people are the secret, the answer says what it says about the record: the guarantee is about the people, and the attack goes on
+as before.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from . import published
 from .base import EXACT, Against, Attack, columns, printed, session, units
 from .guessing import Guesser, mean_of
 
-FEATURES, PEOPLE, RECORDS = 5, 1000, 8
+FEATURES, PEOPLE, RECORDS = 5, 1000, 5
 NAMES = [f"x{j}" for j in range(FEATURES)]
 WEIGHTS = np.array([2.5, -2.0, 1.5, -1.5, 2.0])
 MIDDLE = np.full(FEATURES, 0.5)
@@ -50,8 +51,8 @@ class ShapleyRecord(Attack):
     title: ClassVar[str] = "What are the features of the record asked about? From its Shapley values"
     released: ClassVar[str] = f"{FEATURES} Shapley values of one record"
     figure: ClassVar[str] = "accuracy"
-    tables: ClassVar[int] = 40
-    few: ClassVar[int] = 8
+    tables: ClassVar[int] = 30
+    few: ClassVar[int] = 5
 
     @cached_property
     def guesser(self) -> Guesser:

@@ -16,6 +16,7 @@ import numpy as np
 import pellucid as pel
 
 from .base import EXACT, Against, Attack, auc, columns, printed, session
+from .membership import STRANGERS
 
 PEOPLE, ATTRIBUTES = 50, 100
 
@@ -34,7 +35,7 @@ class Tracing(Attack):
         return np.random.default_rng(self.seed).uniform(0.2, 0.8, ATTRIBUTES)
 
     def trial(self, rng: np.random.Generator) -> Mapping[Against, float]:
-        inside, outside = (rng.random((PEOPLE, ATTRIBUTES)) < self.usual for _ in range(2))
+        inside, outside = (rng.random((size, ATTRIBUTES)) < self.usual for size in (PEOPLE, STRANGERS * PEOPLE))
         shares = {EXACT: printed(inside.mean(axis=0))}
         for epsilon in self.epsilons:
             shares[Against("ours", epsilon)] = self.ours(inside, epsilon)
