@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,11 +86,8 @@ def _check_picture(file: Path) -> None:
     from .report import pyplot
 
     pyplot()
-    try:
-        with file.open("ab"):
-            pass
-    except OSError:
-        raise PellucidError(f"--plot {str(file)!r} cannot be written; choose a file in a folder that exists.") from None
+    if file.is_dir() or not os.access(file if file.exists() else file.resolve().parent, os.W_OK):
+        raise PellucidError(f"--plot {str(file)!r} cannot be written; choose a file in a folder that exists.")
 
 
 def _draw(outcomes: Sequence[Outcome], file: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import PlanError
-from ...public.schema import did_you_mean
 from .background import Background
 from .base import Against, Attack, Outcome
 from .clusters import Clusters
@@ -32,7 +31,7 @@ def find(names: Sequence[str] = ()) -> list[Attack]:
     """The attacks of these names; all of them without any."""
     for name in names:
         if name not in ATTACKS:
-            raise PlanError(f"there is no attack {name!r}{did_you_mean(name, ATTACKS)}. There are: {', '.join(ATTACKS)}.")
+            raise PlanError(f"there is no attack {name!r}; there are {', '.join(ATTACKS)}.")
     return [attack() for name, attack in ATTACKS.items() if not names or name in names]
 
 

@@ -54,8 +54,8 @@ class LocalRecord(Attack):
     title: ClassVar[str] = "What are the features of the record asked about? From a local linear explanation"
     released: ClassVar[str] = f"{FEATURES} slopes around one record, {PEOPLE} people"
     figure: ClassVar[str] = "accuracy"
-    tables: ClassVar[int] = 30
-    few: ClassVar[int] = 5
+    tables: ClassVar[int] = 24
+    few: ClassVar[int] = 3
 
     @cached_property
     def _shadow(self) -> np.ndarray:

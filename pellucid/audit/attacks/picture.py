@@ -29,7 +29,7 @@ def draw(outcomes: Sequence[Outcome]) -> Any:
 
 def _panel(ax: Any, outcomes: Sequence[Outcome]) -> None:
     epsilons = sorted({o.epsilon for o in outcomes if o.epsilon is not None})
-    places = {None: 0, **{epsilon: i + 1 for i, epsilon in enumerate(epsilons)}}
+    places: dict[float | None, int] = {None: 0, **{epsilon: i + 1 for i, epsilon in enumerate(epsilons)}}
     series = list(dict.fromkeys(o.against for o in outcomes))
     for i, who in enumerate(series):
         mine = [o for o in outcomes if o.against == who]

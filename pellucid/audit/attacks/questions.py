@@ -37,7 +37,7 @@ class Questions(Attack):
     released: ClassVar[str] = f"up to {QUESTIONS} curves of {SUBSETS} subset means, {PEOPLE} people"
     figure: ClassVar[str] = "accuracy"
     tables: ClassVar[int] = 20
-    few: ClassVar[int] = 4
+    few: ClassVar[int] = 3
 
     @cached_property
     def subsets(self) -> np.ndarray:

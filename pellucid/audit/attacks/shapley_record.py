@@ -51,8 +51,8 @@ class ShapleyRecord(Attack):
     title: ClassVar[str] = "What are the features of the record asked about? From its Shapley values"
     released: ClassVar[str] = f"{FEATURES} Shapley values of one record"
     figure: ClassVar[str] = "accuracy"
-    tables: ClassVar[int] = 30
-    few: ClassVar[int] = 5
+    tables: ClassVar[int] = 24
+    few: ClassVar[int] = 3
 
     @cached_property
     def guesser(self) -> Guesser:
