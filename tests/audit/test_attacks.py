@@ -130,7 +130,7 @@ def test_every_attack_says_what_it_is():
         assert issubclass(attack, Attack) and attack.name == name and attack.title and attack.released
         assert attack.few < attack.tables
     assert str(Against("ours", 0.1)) == "ours, ε = 0.1"
-    with pytest.raises(pel.PlanError, match="no attack 'tracin'; there are curves, .*questions"):
+    with pytest.raises(pel.PlanError, match=r"no attack 'tracin'; there are curves, .*questions"):
         find(["tracin"])
 
 
