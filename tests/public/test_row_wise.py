@@ -312,6 +312,8 @@ def test_a_stream_asks_no_model_that_was_changed(monkeypatch):
         assert session.spent == 0
         changing.slope = 0.5
         local.explain(asked)
-        # From here on the records are held as the model answered for them.
-        changing.by_batch = True
-        local.explain({**asked, "x0": 0.9})
+        # The records are held as the model answered for them, but the answer would be said to be about the model as it is.
+        spent, changing.by_batch = session.spent, True
+        with pytest.raises(pel.ModelError, match="Nothing was charged"):
+            local.explain({**asked, "x0": 0.9})
+        assert session.spent == spent
