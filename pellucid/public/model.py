@@ -21,6 +21,8 @@ from .ready import Ready, Refusals, Refused, asked
 from .row_wise import tried
 from .schema import Schema
 
+REMARKABLE = 0.01
+"""Answers outside the declared range are worth a remark from this share of public records on."""
 NEARLY = 2.0**-10
 """Answers to questions of other sizes that differ by less than this part of the range differ in their last bits only."""
 
@@ -162,6 +164,13 @@ class ReadyModel(Ready):
         if np.isnan(answers).any():
             raise Refused("it returned NaN for some of them; make it answer for every record of the declared domain.")
         return answers
+
+    def remark_on(self, answers: np.ndarray) -> str:
+        lo, hi = self.model.output
+        room = 1e-9 * self.model.range
+        outside = float(np.mean((answers < lo - room) | (answers > hi + room)))
+        said = f"on {outside:.0%} of {len(answers):,} public records {self.model.name} answered outside its declared range"
+        return f"{said} [{lo:g}, {hi:g}], and was clipped" if outside >= REMARKABLE else ""
 
     def shares(self, answers: np.ndarray) -> np.ndarray:
         return (self.declared(answers) - self.model.output[0]) / self.model.range

@@ -50,7 +50,7 @@ class Ready(ABC):
     def __init__(self, call: Callable[[Any], Any], schema: Schema, features: tuple[str, ...], input: str):
         self.schema, self.features, self.input = schema, features, input
         self.fingerprint = ""
-        self.answers = ""
+        self.answers = self.remark = ""
         self._call = call
         self._public: Any = None
         self._filling: dict[int, Any] = {}
@@ -74,6 +74,10 @@ class Ready(ABC):
     def digest(self, answers: np.ndarray) -> str:
         """Of declared answers to public records, to nine digits of their range: the last ones depend on the shape."""
         return hashlib.sha256((np.round(self.shares(answers), 9) + 0.0).tobytes()).hexdigest()
+
+    def remark_on(self, answers: np.ndarray) -> str:
+        """What a user should know about the answers to public records; nothing, where they are as declared."""
+        return ""
 
     def shares(self, answers: np.ndarray) -> np.ndarray:
         """Declared answers on a scale of their own."""

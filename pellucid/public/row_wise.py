@@ -95,7 +95,7 @@ def _trial(box: BlackBox, schema: Schema, asking: Asking) -> tuple[Ready, np.nda
         try:
             answers = _answers(ready, asking)
             ready.fingerprint = box.fingerprint_with(answers[:PROBES])
-            ready.answers = ready.digest(answers)
+            ready.answers, ready.remark = ready.digest(answers), ready.remark_on(answers[:PROBES])
             return ready, answers
         except Refused as refusal:
             failures.append(str(refusal))

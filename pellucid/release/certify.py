@@ -156,7 +156,8 @@ def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
     schema = plan.public.schema
     sources = {name: schema[name].source or "declared in the schema, no source given" for name in explainer.columns(schema)}
     for model in explainer.models:
-        sources[f"output of {model.name}"] = model.bound_text
+        remark = model.ready(schema).remark
+        sources[f"output of {model.name}"] = model.bound_text + (f"; {remark}" if remark else "")
     return sources
 
 

@@ -146,7 +146,7 @@ class Session:
             expected.gap,
             {name: float(part) for name, part in plan.shares.items()},
             free or self._account.can_pay(spend.amount),
-            expected.notes,
+            (*expected.notes, *(remark for model in explainer.models if (remark := model.ready(self.schema).remark))),
             free,
         )
 

@@ -224,6 +224,18 @@ def test_views_of_text_are_checked():
     assert "50" in str(found)
 
 
+def test_answers_outside_the_declared_range_are_remarked_on():
+    """Before anything is paid: the curve of a model that answers in per cent is flat at 1."""
+    percent = pel.Model(lambda d: 100 * d["a"], output=(0, 1), features=["a"], trained_on="other data", name="percent")
+    fine = pel.Model(lambda d: d["a"], output=(0, 1), features=["a"], trained_on="other data", name="fine")
+    session = pel.Session(PEOPLE, ABC, budget=pel.Budget(epsilon=10.0))
+    for model, wanted in ((percent, True), (fine, False)):
+        explainer = pel.PartialDependence(model, "a")
+        said = "public records percent answered outside its declared range [0, 1], and was clipped"
+        assert (said in str(session.preview(explainer, epsilon=1.0))) is wanted
+        assert (said in session.release(explainer, epsilon=1.0).certificate.text) is wanted
+
+
 def doubled(rows):
     return np.ones((2 * len(rows), 1))
 
