@@ -36,6 +36,7 @@ from ..explainers.clusters.cluster_histograms import HalfSplit
 from ..public.clustering import Clustering
 from ..public.model import Model
 from ..public.schema import Category, Number, Relation, Schema, Unit
+from ..query.functions import Limits
 from .game import Row, play
 from .neighbours import Neighbours, Record
 from .search import World
@@ -137,6 +138,7 @@ def _curves() -> list[Case]:
 
 
 PLACES = Schema({"c": Category(["left", "middle", "right"]), "v": Number(0, 1)})
+SIGNS = Schema({"a": Number(0, 1, integer=True), "v": Number(0, 1)})
 
 
 def peak(rows: Mapping[str, Any]) -> Any:
@@ -144,22 +146,36 @@ def peak(rows: Mapping[str, Any]) -> Any:
     return (rows["c"] == "middle") * 1.0
 
 
+def either_way(rows: Mapping[str, Any]) -> Any:
+    """Up for some, and down for others."""
+    return abs(rows["v"] - rows["a"])
+
+
 def _accumulated() -> list[Case]:
+    sizes = "; only the size of a step stays what it was"
+
+    def along(name: str, relation: Relation, runs: int, **world: Any) -> Case:
+        # One interval, whatever the noisy histogram says: the later questions are few and known.
+        effects = AccumulatedEffects(model_of(either_way, "a", "v"), "a", intervals=1)
+        up, down = {"a": 0.0, "v": 0.0}, {"a": 1.0, "v": 1.0}
+        pair = neighbours([up], up, down, relation, "from a step up to a step down")
+        why = "a step over the whole range changes its sign, and the record its place" + sizes
+        return Case(f"accumulated effects, {name}", effects, World(SIGNS, relation, **world), pair, KNOWN, why, runs)
+
     left, middle = {"c": "left", "v": 0.0}, {"c": "middle", "v": 0.0}
-    effects = AccumulatedEffects(model_of(peak, "c", "v"), "c")
-    why = "steps up by the whole range become steps down, elsewhere: only the size of a step stays"
-    where = "from a step up to a step down"
-
-    def along(name: str, relation: Relation, runs: int, rest: list[Record], **world: Any) -> Case:
-        pair = neighbours(rest, left, middle, relation, where)
-        made = World(PLACES, relation, **world)
-        return Case(f"accumulated effects, {name}", effects, made, pair, KNOWN, why, runs)
-
-    # Few records: their noisy counts are below the noise, so that the later questions are few and known.
+    by_category = Case(
+        "accumulated effects, categories",
+        AccumulatedEffects(model_of(peak, "c", "v"), "c"),
+        World(PLACES, amount=TWO),
+        neighbours([left], left, middle, "replace", "from a step up to a step down elsewhere"),
+        KNOWN,
+        "a step up in one interval becomes one down in another" + sizes,
+    )
     return [
-        along("replace", "replace", 12_000, [left], amount=TWO),
-        along("add-remove", "add-remove", 3_000, [left], amount=TWO),
-        along("zCDP", "replace", 3_000, [left], **GAUSSIAN),
+        along("replace", "replace", 6_000, amount=TWO),
+        along("add-remove", "add-remove", 6_000, amount=TWO),
+        along("zCDP", "replace", 10_000, **GAUSSIAN),
+        by_category,
     ]
 
 
@@ -203,53 +219,204 @@ def _statistics() -> list[Case]:
     ]
 
 
-LABELLED = Schema({"a": Number(0, 1), "y": Category(["no", "yes"])})
-UNLABELLED = Schema({"a": Number(0, 1), "y": Category(["no", "yes"], missing="exclude")})
+LABELLED = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Number(0, 1)})
+UNLABELLED = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Number(0, 1, missing="exclude")})
 
 
-def above_half(rows: Mapping[str, Any]) -> Any:
-    return (rows["a"] > 0.5) * 1.0
+def donors_hurt(rows: Mapping[str, Any]) -> Any:
+    """A large first number makes the answer one, but for records whose second number is large."""
+    return ((rows["a"] > 0.5) & (rows["b"] < 0.5)) * 1.0
+
+
+def first_donor_helps(rows: Mapping[str, Any]) -> Any:
+    """From a middle first number on the answer is one, for records whose second number is large; for others from a large one."""
+    return (rows["a"] > (0.25 + 0.5 * (rows["b"] < 0.5))) * 1.0
+
+
+def one_donor_helps(rows: Mapping[str, Any]) -> Any:
+    """One for a large first number; else a half if both numbers are small or neither is, and nothing if they differ."""
+    alike = (rows["a"] < 0.25) == (rows["b"] < 0.5)
+    return 0.5 * alike + (1 - 0.5 * alike) * (rows["a"] > 0.75)
 
 
 def _importance() -> list[Case]:
     # Two records exchange their features whatever the lots are.
-    right, wrong = {"a": 0.0, "y": "no"}, {"a": 1.0, "y": "no"}
-    yes = {"a": 1.0, "y": "yes"}
-    model, why = model_of(above_half, "a"), "the losses of both records, as they are and exchanged, go from nothing to the cap"
+    right, wrong = {"a": 0.0, "b": 0.0, "y": 0.0}, {"a": 1.0, "b": 1.0, "y": 1.0}
+    all_lose = "the losses of both records, as they are and exchanged, go from nothing to the cap"
+    grown = "increases go from the lower clip to the cap"
 
-    def made(name: str, relation: Relation, rest: list[Record], before: Record, after: Record, **more: Any) -> Case:
-        floor, schema, runs = more.pop("floor", SHARP), more.pop("schema", LABELLED), more.pop("runs", 10_000)
-        world = World(schema, relation, **{key: more.pop(key) for key in ("currency", "amount", "unit") if key in more})
-        explainer = PermutationImportance(model, "y", **{"cap": "range", "repeats": 1, **more})
-        pair = (of_person if world.unit.column else neighbours)(rest, before, after, relation, "predictions become wrong")
-        return Case(f"permutation importance, {name}", explainer, world, pair, floor, why, runs)
+    def made(
+        name: str,
+        function: Callable[[Any], Any],
+        relation: Relation,
+        rest: list[Record],
+        before: Record,
+        after: Record,
+        why: str,
+        *,
+        floor: float = SHARP,
+        runs: int = 10_000,
+        schema: Schema = LABELLED,
+        world: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Case:
+        given = {"features": ["a"], "loss": "absolute", "cap": "range", "repeats": 1, **settings}
+        explainer = PermutationImportance(model_of(function, "a", "b"), "y", **given)
+        pair = neighbours(rest, before, after, relation, "one who spoils the answers of both")
+        whole = World(schema, relation, **(world or {}))
+        return Case(f"permutation importance, {name}", explainer, whole, pair, floor, why, runs)
 
+    helped = {"a": 0.5, "b": 1.0, "y": 0.0}
+    two = [{"a": 0.0, "b": 0.0, "y": 0.0}, {"a": 0.5, "b": 1.0, "y": 0.0}]
+    last = {"a": 1.0, "b": 0.0, "y": 1.0}
     return [
-        made("replace", "replace", [right], right, wrong),
-        made("add-remove", "add-remove", [right], right, wrong),
-        made("zCDP", "replace", [right], right, wrong, floor=KNOWN, **GAUSSIAN),
-        made("ranking, replace", "replace", [right], right, yes, ranking=True),
-        made("ranking, add-remove", "add-remove", [right], right, yes, ranking=True),
-        made("missing targets", "replace", [right], right, {"a": 1.0, "y": None}, schema=UNLABELLED, floor=KNOWN),
-        made("a private cap", "replace", [right], right, wrong, cap=None, loss="squared", floor=KNOWN),
+        made("replace", donors_hurt, "replace", [right], right, wrong, all_lose),
+        made("add-remove", donors_hurt, "add-remove", [right], right, wrong, all_lose),
+        made("zCDP", donors_hurt, "replace", [right], right, wrong, all_lose, floor=KNOWN, world=GAUSSIAN),
+        made("missing targets", donors_hurt, "replace", [right], right, wrong, all_lose, schema=UNLABELLED),
+        made("ranking, replace", first_donor_helps, "replace", [right], helped, last, grown, ranking=True),
+        made("ranking, add-remove", one_donor_helps, "add-remove", two, last, last, grown, ranking=True, cap=0.5),
+        made("a private cap", donors_hurt, "replace", [right], right, wrong, all_lose, cap=None, floor=KNOWN),
     ]
 
 
+THREE = Schema({name: Number(0, 1, integer=True) for name in "abc"})
+
+
+def differ(rows: Mapping[str, Any]) -> Any:
+    """Whether the last two numbers differ."""
+    return (rows["b"] != rows["c"]) * 1.0
+
+
 def _interaction() -> list[Case]:
-    return []
+    low, high = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": 1.0, "b": 1.0, "c": 1.0}
+    model, corner = model_of(differ, "a", "b", "c"), "from the low corner to the high one"
+    flips = "whichever two features are set, the third turns every prediction"
+
+    def pairs(name: str, relation: Relation, **world: Any) -> Case:
+        pair = neighbours([low], low, high, relation, corner)
+        explainer = FeatureInteraction(model, "a", points=2)
+        return Case(f"feature interaction, {name}", explainer, World(THREE, relation, **world), pair, KNOWN, flips, 3000)
+
+    unknown = "the squares of remainders depend on released curves: no neighbours are known that move all stages"
+    overall = Case("feature interaction, overall", FeatureInteraction(model, points=2), World(THREE), None, UNKNOWN, unknown, 1000)
+    return [pairs("pairs, replace", "replace", amount=TWO), pairs("pairs, zCDP, add-remove", "add-remove", **GAUSSIAN), overall]
+
+
+SPLIT = Schema({"a": Number(0, 1, integer=True), "b": Number(0, 1, integer=True), "c": Number(0, 1, integer=True)})
 
 
 def _clusters() -> list[Case]:
-    return []
+    halves = Clustering(HalfSplit("c", 0.5), clusters=range(2), features=["c"], trained_on="other data")
+    weights = {"interest": 0.0, "sufficiency": 1.0, "diversity": 0.0}
+    here, there = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": 1.0, "b": 1.0, "c": 1.0}
+    new = {"a": 0.0, "b": 1.0, "c": 0.0}
+    rest = [here] * 3 + [there] * 60
+    why = "a record whose one value tells its cluster apart, and whose other value told the other one apart"
+
+    def histograms(name: str, relation: Relation, before: Record, **more: Any) -> Case:
+        world = {key: more.pop(key) for key in ("currency", "amount") if key in more}
+        explainer = ClusterHistograms(halves, attributes=["a", "b"], weights=weights, **more)
+        pair = neighbours(rest, before, new, relation, "a value from the other cluster")
+        return Case(f"cluster histograms, {name}", explainer, World(SPLIT, relation, **world), pair, KNOWN, why, 10_000)
+
+    def means(name: str, relation: Relation, runs: int, **more: Any) -> Case:
+        world = {key: more.pop(key) for key in ("currency", "amount") if key in more}
+        explainer = PrivateKMeans(2, ["a"], **more)
+        low, high = {"a": 0.0}, {"a": 1.0}
+        pair = neighbours([low], low, high, relation, "from one end to the other")
+        told = "the ends of a feature are nearest to different centres, and furthest from its middle"
+        schema = Schema({"a": Number(0, 1)})
+        return Case(f"private k-means, {name}", explainer, World(schema, relation, **world), pair, KNOWN, told, runs)
+
+    return [
+        histograms("joint, add-remove", "add-remove", new),
+        histograms("joint, zCDP, add-remove", "add-remove", new, **GAUSSIAN),
+        histograms("two stages, add-remove", "add-remove", new, method="two-stage", candidates=1),
+        histograms("joint, replace", "replace", there),
+        means("replace", "replace", 10_000, iterations=1),
+        means("several iterations, add-remove", "add-remove", 3_000, iterations=2, amount=TWO),
+        means("grid, zCDP", "replace", 3_000, start="grid", **GAUSSIAN),
+    ]
+
+
+def both_large(rows: Mapping[str, Any]) -> Any:
+    return ((rows["a"] > 0.5) & (rows["b"] > 0.5)) * 1.0
+
+
+def first_alone(rows: Mapping[str, Any]) -> Any:
+    return (rows["a"] > 0.5) * 1.0
 
 
 def _shapley() -> list[Case]:
-    return []
+    zero, one = {"v": 0.0}, {"v": 1.0}
+    model = model_of(all_of_it, "v")
+    asked, background = {"v": 0.5}, [{"v": 0.0}]
+    turned, ends = "the only feature makes all of the difference, in either direction", "from one end to the other"
+
+    def made(name: str, explainer: Explainer, relation: Relation, floor: float, why: str, **more: Any) -> Case:
+        before, after, runs = more.pop("before", zero), more.pop("after", one), more.pop("runs", 10_000)
+        pair = neighbours(more.pop("rest", [before]), before, after, relation, ends)
+        return Case(name, explainer, World(more.pop("schema", ONE), relation, **more), pair, floor, why, runs)
+
+    return [
+        made("Shapley values, replace", ShapValues(model, asked), "replace", SHARP, turned),
+        made("Shapley values, add-remove", ShapValues(model, asked), "add-remove", SHARP, turned),
+        made("Shapley values, zCDP", ShapValues(model, asked), "replace", KNOWN, turned, **GAUSSIAN),
+        made("Shapley values, adding up", ShapValues(model, asked, efficient=True), "replace", KNOWN, turned),
+        made("Shapley values, public background", ShapValues(model, public_background=background), "replace", SHARP, turned),
+        made(
+            "Shapley importance, replace", ShapImportance(model, public_background=background, cap="range"), "replace", SHARP,
+            "the size of a value goes from nothing to the cap",
+        ),  # fmt: skip
+        made(
+            "Shapley importance, a private cap", ShapImportance(model, public_background=background), "replace", KNOWN,
+            "the size of a value goes from nothing to the cap",
+        ),  # fmt: skip
+        made(
+            "Shapley dependence, add-remove", ShapDependence(model, "v", public_background=background, cap="range", points=2),
+            "add-remove", SHARP, "a value at the cap in one cell, and its count",
+        ),  # fmt: skip
+        made(
+            "Shapley dependence, zCDP", ShapDependence(model, "v", public_background=background, cap="range", points=2),
+            "add-remove", KNOWN, "a value at the cap in one cell, and its count", **GAUSSIAN,
+        ),  # fmt: skip
+    ]
+
+
+def all_of_it(rows: Mapping[str, Any]) -> Any:
+    return rows["v"]
 
 
 def _local() -> list[Case]:
     return []
 
 
+def top(rows: Any) -> Any:
+    """As high as the largest number, at two places."""
+    return [rows["v"].max() if len(rows) else 0.0] * 2
+
+
+def larger(rows: Any) -> Any:
+    """Which of two numbers is the larger one."""
+    return rows[["a", "b"]].mean() if len(rows) else {"a": 1.0, "b": 0.0}
+
+
 def _blocks() -> list[Case]:
-    return []
+    alone = "alone in its block, a record decides what the block says"
+    limits = Limits(workers=1)
+    plot = PrivatePlot(top, [0, 1], output=(0, 1), blocks=1, uses="nothing", limits=limits, default=0.0)
+    ranking = PrivateRanking(larger, ["a", "b"], blocks=1, uses="nothing", limits=limits)
+    first, second = {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}
+
+    def made(name: str, explainer: Explainer, schema: Schema, relation: Relation, before: Record, after: Record, **more: Any) -> Case:
+        floor = more.pop("floor", SHARP)
+        pair = neighbours([], before, after, relation, "a block of one")
+        return Case(name, explainer, World(schema, relation, **more), pair, floor, alone)
+
+    return [
+        made("private plot, replace", plot, ONE, "replace", {"v": 0.0}, {"v": 1.0}),
+        made("private plot, zCDP, add-remove", plot, ONE, "add-remove", {"v": 0.0}, {"v": 1.0}, floor=KNOWN, **GAUSSIAN),
+        made("private ranking, replace", ranking, TWO_NUMBERS, "replace", first, second),
+        made("private ranking, add-remove", ranking, TWO_NUMBERS, "add-remove", first, second),
+    ]
