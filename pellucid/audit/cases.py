@@ -219,7 +219,7 @@ def _statistics() -> list[Case]:
     ]
 
 
-LABELLED = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Number(0, 1)})
+LABELLED = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Number(0, 1, missing=0.0)})
 UNLABELLED = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Number(0, 1, missing="exclude")})
 
 

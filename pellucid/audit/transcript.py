@@ -135,8 +135,8 @@ class Likelihood:
         if isinstance(said.query, Choice):
             return self._chosen(said)
         assert isinstance(said.how, Mechanism)
-        one, other = (_released(kept, said.query) for kept in (self.first, self.second))
-        return _law_of(np.array(said.answer, dtype=float), one, other, said.how)
+        one, other = (released(kept, said.query) for kept in (self.first, self.second))
+        return float(law_of(np.array(said.answer, dtype=float), one, other, said.how))
 
     def _chosen(self, said: Said) -> float:
         choice, how = said.query, said.how
@@ -145,20 +145,22 @@ class Likelihood:
         return other - one
 
 
-def _released(kept: Kept, query: Query) -> np.ndarray:
+def released(kept: Kept, query: Query) -> np.ndarray:
+    """What noise is added to, in the mean over lots."""
     if not isinstance(query, Reading):
         return kept.middle(query)
     return np.array(query.image.of(kept(query.of)), dtype=float)
 
 
-def _law_of(answer: np.ndarray, first: np.ndarray, second: np.ndarray, how: Mechanism) -> float:
+def law_of(answers: np.ndarray, first: np.ndarray, second: np.ndarray, how: Mechanism) -> np.ndarray:
+    """How much likelier noisy totals are beside the second exact ones than beside the first; of one answer, or one in a row."""
     scale = float(how.scale) * (np.array(how.relative) if how.relative else 1.0)
-    one, other = np.abs(answer - first) / scale, np.abs(answer - second) / scale
+    one, other = np.abs(answers - first) / scale, np.abs(answers - second) / scale
     if how.kind == "k-norm":
-        return float(one.max() - other.max())
+        return np.asarray(one.max(axis=-1) - other.max(axis=-1))
     if how.kind == "laplace":
-        return float((one - other).sum())
-    return float(((one - other) * (one + other)).sum() / 2)
+        return np.asarray((one - other).sum(axis=-1))
+    return np.asarray(((one - other) * (one + other)).sum(axis=-1) / 2)
 
 
 def log_chance(choice: Choice, how: Choosing, totals: Sequence[int], chosen: Sequence[Any]) -> float:
