@@ -40,6 +40,7 @@ from ..query.functions import Limits
 from .game import Row, play
 from .neighbours import Neighbours, Record
 from .search import World
+from .streams import play_stream
 
 SHARP, KNOWN, UNKNOWN = 0.8, 0.6, 0.0
 """Parts of a claim that are to be measured: of a single draw of pure ε, of several stages or Gaussian noise, and of the others."""
@@ -388,8 +389,75 @@ def all_of_it(rows: Mapping[str, Any]) -> Any:
     return rows["v"]
 
 
+@dataclass(frozen=True)
+class StreamCase(Case):
+    """A stream of questions."""
+
+    asked: tuple[Record, ...] = ()
+    """The records asked about, one after the other."""
+
+    def play(
+        self,
+        *,
+        runs: int | None = None,
+        seconds: float = math.inf,
+        confidence: float = 0.95,
+        told: Callable[[], None] = lambda: None,
+    ) -> Row:
+        assert isinstance(self.explainer, LocalLinear) and self.pair is not None
+        return play_stream(
+            self.explainer, self.world, self.pair, self.asked, runs=runs or self.runs, seconds=seconds,
+            confidence=confidence, name=self.name, told=told,
+        )  # fmt: skip
+
+
+NEAR = (math.sqrt(3) - 1) / 2
+"""The distance up to which every record counts fully under the stable weight: the one from which a record moves totals furthest."""
+
+
+def always_one(rows: Mapping[str, Any]) -> Any:
+    return 0 * rows["v"] + 1.0
+
+
+def beyond_near(rows: Mapping[str, Any]) -> Any:
+    return (rows["v"] > NEAR) * 1.0
+
+
 def _local() -> list[Case]:
-    return []
+    model, zero = model_of(always_one, "v"), {"v": 0.0}
+    best = "a record at the distance from which it brings most, with the largest output"
+
+    def single(name: str, relation: Relation, asked: float, away: float, floor: float, **more: Any) -> Case:
+        world = {key: more.pop(key) for key in ("currency", "amount") if key in more}
+        before, after = {"v": max(asked - away, 0.0)}, {"v": asked + away}
+        pair = neighbours([{"v": asked}], before, after, relation, "a record at the worst distance")
+        explainer = LocalLinear(model, {"v": asked}, **more)
+        return Case(f"local linear, {name}", explainer, World(ONE, relation, **world), pair, floor, best)
+
+    def stream(name: str, pair: Neighbours, relation: Relation, asked: int, function: Any = always_one, **more: Any) -> Case:
+        world = {key: more.pop(key) for key in ("currency", "amount") if key in more}
+        explainer = LocalLinear(model_of(function, "v"), within=0.0, **more)
+        made = World(ONE, relation, **world)
+        return StreamCase(f"stream, {name}", explainer, made, pair, KNOWN, best, 10_000, asked=(zero,) * asked)
+
+    added = neighbours([zero], zero, {"v": NEAR}, "add-remove", "a record at the worst distance")
+    close = neighbours([zero], zero, {"v": NEAR / 4}, "add-remove", "a record at the worst distance")
+    turned = neighbours([zero], {"v": NEAR}, {"v": NEAR + 1e-6}, "replace", "an output at one end becomes one at the other")
+    some = neighbours([zero], zero, {"v": 0.3}, "add-remove", "a record at the worst distance")
+    steps = {"radius": 0.05, "steps": 2, **GAUSSIAN}
+    return [
+        single("replace", "replace", 0.5, NEAR / 4, SHARP, bandwidth=0.25),
+        single("add-remove", "add-remove", 0.0, NEAR / 4, SHARP, bandwidth=0.25, radius=0.1),
+        single("zCDP", "replace", 0.5, NEAR, KNOWN, **GAUSSIAN),
+        stream("one-shot", close, "add-remove", 2, questions=2, bandwidth=0.25, radius=0.1),
+        stream("one-shot, zCDP", added, "add-remove", 2, questions=2, **GAUSSIAN),
+        stream("descent", turned, "replace", 1, beyond_near, method="descent", questions=1, **steps),
+        stream("adaptive", turned, "replace", 2, beyond_near, method="adaptive", questions=2, **steps),
+        stream(
+            "one account per record", some, "add-remove", 4,
+            questions=2, accounting="individual", weight="gaussian", bandwidth=0.5, **GAUSSIAN,
+        ),  # fmt: skip
+    ]
 
 
 def top(rows: Any) -> Any:
