@@ -1,14 +1,14 @@
 """The releases that are audited: every explainer, with neighbours that move it as far as its noise was scaled to.
 
-Each case has a schema, a model and two tables that were made for it, as small as can be: then draws are fast, and little of a bound
-is lost. Where nobody knows the worst neighbours they are searched for, and nothing is asked of how much is measured.
+Each case has a schema, a model and two tables that were made for it, as small as can be: then draws are fast, and little of a
+bound is lost. Where nobody knows the worst neighbours they are searched for, and nothing is asked of how much is measured.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -39,13 +39,14 @@ from ..public.schema import Category, Number, Relation, Schema, Unit
 from ..query.functions import Limits
 from .game import Row, play
 from .neighbours import Neighbours, Record
+from .replays import play_replay
 from .search import World
 from .streams import play_stream
 
 SHARP, KNOWN, UNKNOWN = 0.8, 0.6, 0.0
-"""Parts of a claim that are to be measured: of a single draw of pure ε, of several stages or Gaussian noise, and of the others."""
+"""Parts of a claim to be measured: of one draw of pure ε; of several stages or Gaussian noise; of what nobody knows."""
 
-HALF, TWO = Fraction(1, 2), Fraction(2)
+TWO = Fraction(2)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Case:
 
 def cases() -> list[Case]:
     """All of them. Nothing is built before this is called."""
-    families = (_curves, _statistics, _importance, _interaction, _clusters, _shapley, _local, _blocks)
+    families = (_curves, _statistics, _importance, _interaction, _clusters, _shapley, _local, _blocks, _replays)
     return [case for family in families for case in family()]
 
 
@@ -203,16 +204,25 @@ def _statistics() -> list[Case]:
     return [
         made("statistic, replace", mean, ONE, "replace", zero, one, reached),
         made("statistic, sum, add-remove", Statistic("v", "sum"), ONE, "add-remove", zero, one, reached),
-        made("statistic, missing cells", mean, GAPS, "replace", one, gone, "a value at its end is not counted any more"),
+        made(
+            "statistic, missing cells", mean, GAPS, "replace", one, gone, "a value at its end is not counted any more", amount=TWO
+        ),
         made("statistic, missing cells, zCDP", mean, GAPS, "add-remove", one, one, reached, floor=KNOWN, **GAUSSIAN),
         made("distribution, replace", Distribution("v", bins=2), ONE, "replace", zero, one, cell),
         made("distribution, add-remove", Distribution("v", bins=4), ONE, "add-remove", zero, one, "a record in one cell"),
         made("distribution, missing cells", Distribution("v", bins=2), GAPS, "replace", one, gone, cell),
         made("distribution, people with several rows", Distribution("v", bins=2), ONE, "replace", zero, one, cell, unit=PERSON),
         made(
-            "distribution, two columns, zCDP", Distribution(["v", "w"], bins=2), BINARY, "replace",
-            {"v": 0.0, "w": 0.0}, {"v": 1.0, "w": 1.0}, cell, floor=KNOWN, **GAUSSIAN,
-        ),  # fmt: skip
+            "distribution, two columns, zCDP",
+            Distribution(["v", "w"], bins=2),
+            BINARY,
+            "replace",
+            {"v": 0.0, "w": 0.0},
+            {"v": 1.0, "w": 1.0},
+            cell,
+            floor=KNOWN,
+            **GAUSSIAN,
+        ),
         made("attribute shares, replace", shares, BINARY, "replace", a, b, "a whole vote goes to another attribute"),
         made("attribute shares, add-remove", shares, BINARY, "add-remove", a, b, "a whole vote more"),
         made("completeness, replace", Completeness(), ONE, "replace", gone, {"v": 7.0}, "a cell has another condition"),
@@ -300,7 +310,9 @@ def _interaction() -> list[Case]:
         return Case(f"feature interaction, {name}", explainer, World(THREE, relation, **world), pair, KNOWN, flips, 3000)
 
     unknown = "the squares of remainders depend on released curves: no neighbours are known that move all stages"
-    overall = Case("feature interaction, overall", FeatureInteraction(model, points=2), World(THREE), None, UNKNOWN, unknown, 1000)
+    overall = Case(
+        "feature interaction, overall", FeatureInteraction(model, points=2), World(THREE), None, UNKNOWN, unknown, 1000
+    )
     return [pairs("pairs, replace", "replace", amount=TWO), pairs("pairs, zCDP, add-remove", "add-remove", **GAUSSIAN), overall]
 
 
@@ -341,12 +353,14 @@ def _clusters() -> list[Case]:
     ]
 
 
-def both_large(rows: Mapping[str, Any]) -> Any:
-    return ((rows["a"] > 0.5) & (rows["b"] > 0.5)) * 1.0
+def all_of_it(rows: Mapping[str, Any]) -> Any:
+    return rows["v"]
 
 
-def first_alone(rows: Mapping[str, Any]) -> Any:
-    return (rows["a"] > 0.5) * 1.0
+def one_without_other(rows: Mapping[str, Any]) -> Any:
+    """Beside (0, 0) the first feature of (1, 1) counts, and only without the second; beside (½, ½) it is the second one."""
+    middle = (rows["a"] > 0.25) & (rows["a"] < 0.75)
+    return (((rows["a"] > 0.75) & (rows["b"] < 0.25)) | (middle & (rows["b"] > 0.75))) * 1.0
 
 
 def _shapley() -> list[Case]:
@@ -360,33 +374,48 @@ def _shapley() -> list[Case]:
         pair = neighbours(more.pop("rest", [before]), before, after, relation, ends)
         return Case(name, explainer, World(more.pop("schema", ONE), relation, **more), pair, floor, why, runs)
 
+    apart = "the values of two features move as far apart as they can, from a tie"
+    low, middle = {"a": 0.0, "b": 0.0}, {"a": 0.5, "b": 0.5}
+    ranked = {"rest": [low], "before": middle, "after": low, "schema": TWO_NUMBERS}
+    names = ShapRanking(model_of(one_without_other, "a", "b"), {"a": 1.0, "b": 1.0}, k=1, by="signed", how="picks")
     return [
+        made("Shapley ranking, replace", names, "replace", SHARP, apart, **ranked),
+        made("Shapley ranking, zCDP", names, "replace", KNOWN, apart, **{**ranked, "rest": [low, low]}, **GAUSSIAN),
         made("Shapley values, replace", ShapValues(model, asked), "replace", SHARP, turned),
         made("Shapley values, add-remove", ShapValues(model, asked), "add-remove", SHARP, turned),
         made("Shapley values, zCDP", ShapValues(model, asked), "replace", KNOWN, turned, **GAUSSIAN),
         made("Shapley values, adding up", ShapValues(model, asked, efficient=True), "replace", KNOWN, turned),
         made("Shapley values, public background", ShapValues(model, public_background=background), "replace", SHARP, turned),
         made(
-            "Shapley importance, replace", ShapImportance(model, public_background=background, cap="range"), "replace", SHARP,
+            "Shapley importance, replace",
+            ShapImportance(model, public_background=background, cap="range"),
+            "replace",
+            SHARP,
             "the size of a value goes from nothing to the cap",
-        ),  # fmt: skip
+        ),
         made(
-            "Shapley importance, a private cap", ShapImportance(model, public_background=background), "replace", KNOWN,
+            "Shapley importance, a private cap",
+            ShapImportance(model, public_background=background),
+            "replace",
+            KNOWN,
             "the size of a value goes from nothing to the cap",
-        ),  # fmt: skip
+        ),
         made(
-            "Shapley dependence, add-remove", ShapDependence(model, "v", public_background=background, cap="range", points=2),
-            "add-remove", SHARP, "a value at the cap in one cell, and its count",
-        ),  # fmt: skip
+            "Shapley dependence, add-remove",
+            ShapDependence(model, "v", public_background=background, cap="range", points=2),
+            "add-remove",
+            SHARP,
+            "a value at the cap in one cell, and its count",
+        ),
         made(
-            "Shapley dependence, zCDP", ShapDependence(model, "v", public_background=background, cap="range", points=2),
-            "add-remove", KNOWN, "a value at the cap in one cell, and its count", **GAUSSIAN,
-        ),  # fmt: skip
+            "Shapley dependence, zCDP",
+            ShapDependence(model, "v", public_background=background, cap="range", points=2),
+            "add-remove",
+            KNOWN,
+            "a value at the cap in one cell, and its count",
+            **GAUSSIAN,
+        ),
     ]
-
-
-def all_of_it(rows: Mapping[str, Any]) -> Any:
-    return rows["v"]
 
 
 @dataclass(frozen=True)
@@ -411,8 +440,27 @@ class StreamCase(Case):
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ReplayCase(Case):
+    """An identical request, which is answered from the ledger: no second noisy answer may leave, and nothing is charged."""
+
+    def play(
+        self,
+        *,
+        runs: int | None = None,
+        seconds: float = math.inf,
+        confidence: float = 0.95,
+        told: Callable[[], None] = lambda: None,
+    ) -> Row:
+        assert self.pair is not None
+        return play_replay(
+            self.explainer, self.world, self.pair, runs=min(runs or self.runs, self.runs),
+            confidence=confidence, name=self.name, told=told,
+        )  # fmt: skip
+
+
 NEAR = (math.sqrt(3) - 1) / 2
-"""The distance up to which every record counts fully under the stable weight: the one from which a record moves totals furthest."""
+"""The distance up to which every record counts fully under the stable weight: a record there moves totals furthest."""
 
 
 def always_one(rows: Mapping[str, Any]) -> Any:
@@ -443,20 +491,27 @@ def _local() -> list[Case]:
     added = neighbours([zero], zero, {"v": NEAR}, "add-remove", "a record at the worst distance")
     close = neighbours([zero], zero, {"v": NEAR / 4}, "add-remove", "a record at the worst distance")
     turned = neighbours([zero], {"v": NEAR}, {"v": NEAR + 1e-6}, "replace", "an output at one end becomes one at the other")
-    some = neighbours([zero], zero, {"v": 0.3}, "add-remove", "a record at the worst distance")
+    some = neighbours([zero], zero, {"v": 0.375}, "add-remove", "a record at the worst distance")
     steps = {"radius": 0.05, "steps": 2, **GAUSSIAN}
     return [
-        single("replace", "replace", 0.5, NEAR / 4, SHARP, bandwidth=0.25),
-        single("add-remove", "add-remove", 0.0, NEAR / 4, SHARP, bandwidth=0.25, radius=0.1),
+        single("replace", "replace", 0.5, NEAR / 4, SHARP, bandwidth=0.25, amount=TWO),
+        single("add-remove", "add-remove", 0.0, NEAR / 4, SHARP, bandwidth=0.25, radius=0.1, amount=TWO),
         single("zCDP", "replace", 0.5, NEAR, KNOWN, **GAUSSIAN),
-        stream("one-shot", close, "add-remove", 2, questions=2, bandwidth=0.25, radius=0.1),
+        stream("one-shot", close, "add-remove", 2, questions=2, bandwidth=0.25, radius=0.1, amount=TWO),
         stream("one-shot, zCDP", added, "add-remove", 2, questions=2, **GAUSSIAN),
         stream("descent", turned, "replace", 1, beyond_near, method="descent", questions=1, **steps),
         stream("adaptive", turned, "replace", 2, beyond_near, method="adaptive", questions=2, **steps),
         stream(
-            "one account per record", some, "add-remove", 4,
-            questions=2, accounting="individual", weight="gaussian", bandwidth=0.5, **GAUSSIAN,
-        ),  # fmt: skip
+            "one account per record",
+            some,
+            "add-remove",
+            4,
+            questions=2,
+            accounting="individual",
+            weight="gaussian",
+            bandwidth=0.5,
+            **GAUSSIAN,
+        ),
     ]
 
 
@@ -477,7 +532,9 @@ def _blocks() -> list[Case]:
     ranking = PrivateRanking(larger, ["a", "b"], blocks=1, uses="nothing", limits=limits)
     first, second = {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}
 
-    def made(name: str, explainer: Explainer, schema: Schema, relation: Relation, before: Record, after: Record, **more: Any) -> Case:
+    def made(
+        name: str, explainer: Explainer, schema: Schema, relation: Relation, before: Record, after: Record, **more: Any
+    ) -> Case:
         floor = more.pop("floor", SHARP)
         pair = neighbours([], before, after, relation, "a block of one")
         return Case(name, explainer, World(schema, relation, **more), pair, floor, alone)
@@ -488,3 +545,9 @@ def _blocks() -> list[Case]:
         made("private ranking, replace", ranking, TWO_NUMBERS, "replace", first, second),
         made("private ranking, add-remove", ranking, TWO_NUMBERS, "add-remove", first, second),
     ]
+
+
+def _replays() -> list[Case]:
+    pair = neighbours([{"v": 0.0}], {"v": 0.0}, {"v": 1.0}, "replace", "from one end to the other")
+    why = "an answer from the ledger says nothing new"
+    return [ReplayCase("replay, statistic", Statistic("v"), World(ONE), pair, UNKNOWN, why, 20)]

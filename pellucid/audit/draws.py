@@ -26,13 +26,20 @@ def drawn(plan: Plan, own: Kept, both: Sequence[Kept], runs: int) -> np.ndarray:
     """Scores of so many releases beside the table of `own`, as those of whole releases are computed."""
     found = np.zeros(runs)
     for stage in plan.stages:
-        query, how = stage.query, stage.mechanism
+        query = stage.query
         assert query is not None and not isinstance(query, Choice)
-        exact, (one, other) = own.all(query), (released(kept, query) for kept in both)
-        for start in range(0, runs, AT_ONCE):
-            lots = [exact[secrets.randbelow(len(exact))] for _ in range(min(AT_ONCE, runs - start))]
-            found[start : start + len(lots)] += law_of(_noisy(lots, how), one, other, how)
+        first, second = (released(kept, query) for kept in both)
+        found += scores_of(own.all(query), first, second, stage.mechanism, runs)
     return found
+
+
+def scores_of(exact: Sequence[Sequence[int]], first: np.ndarray, second: np.ndarray, how: Mechanism, runs: int) -> np.ndarray:
+    """Scores of so many noisy answers, each to one of these exact totals."""
+    found = []
+    for start in range(0, runs, AT_ONCE):
+        lots = [exact[secrets.randbelow(len(exact))] for _ in range(min(AT_ONCE, runs - start))]
+        found.append(law_of(_noisy(lots, how), first, second, how))
+    return np.concatenate(found)
 
 
 def _noisy(totals: Sequence[Sequence[int]], how: Mechanism) -> np.ndarray:

@@ -1,8 +1,9 @@
 """The distinguishing game: two tables that differ by one person, many releases of each, and who can tell them apart.
 
 The releases go through plan, door and noise as those of a session do; only the exact totals are kept from one to the next, and of
-releases whose questions are known in advance most are draws of their noise alone. A score of what left the door is compared with a threshold. Its rates of hits, with their uncertainty, bound the ε of any guarantee
-that the release could truthfully claim: a bound above the claim refutes it.
+releases whose questions are known in advance most are draws of their noise alone. A score of what left the door is compared with
+a threshold. Its rates of hits, with their uncertainty, bound the ε of any guarantee that the release could truthfully claim: a
+bound above the claim refutes it.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def looks(
     seconds: float = math.inf,
     told: Callable[[], None] = lambda: None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Scores of whole releases; and where all questions are known in advance, fewer of these and beside them many of its draws."""
+    """Scores of whole releases; where all questions are known in advance, of fewer of them and of many draws of their noise."""
     engines = pair.engines(world.schema, world.relation, world.unit)
     plan = world.plan(explainer, engines[0].units)
     if not known_in_advance(plan) or runs <= FEWEST:
