@@ -325,6 +325,8 @@ def _clusters() -> list[Case]:
     here, there = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": 1.0, "b": 1.0, "c": 1.0}
     new = {"a": 0.0, "b": 1.0, "c": 0.0}
     rest = [here] * 3 + [there] * 60
+    # One candidate leaves nothing to choose: what is paid for the second stage is for nothing.
+    little = {"choice": 0.08, "inside": 0.46, "whole": 0.46}
     why = "a record whose one value tells its cluster apart, and whose other value told the other one apart"
 
     def histograms(name: str, relation: Relation, before: Record, **more: Any) -> Case:
@@ -345,8 +347,8 @@ def _clusters() -> list[Case]:
     return [
         histograms("joint, add-remove", "add-remove", new),
         histograms("joint, zCDP, add-remove", "add-remove", new, **GAUSSIAN),
-        histograms("two stages, add-remove", "add-remove", new, method="two-stage", candidates=1),
-        histograms("joint, replace", "replace", there),
+        histograms("two stages, add-remove", "add-remove", new, method="two-stage", candidates=1, split=little),
+        histograms("joint, replace", "replace", {"a": 1.0, "b": 0.0, "c": 0.0}),
         means("replace", "replace", 10_000, iterations=1),
         means("several iterations, add-remove", "add-remove", 3_000, iterations=2, amount=TWO),
         means("grid, zCDP", "replace", 3_000, start="grid", **GAUSSIAN),
@@ -398,7 +400,8 @@ def _shapley() -> list[Case]:
             ShapImportance(model, public_background=background),
             "replace",
             KNOWN,
-            "the size of a value goes from nothing to the cap",
+            "the size of a value goes from nothing to the cap, past others that lie around the quantile",
+            rest=[zero, zero, {"v": 0.5}, {"v": 0.5}],
         ),
         made(
             "Shapley dependence, add-remove",

@@ -26,7 +26,7 @@ def play_replay(
 ) -> Row:
     """Release once and ask again: what the second answer adds is 0, or anything at all if it is another one or is paid for."""
     start = time.perf_counter()
-    budget = Budget(epsilon=float(world.amount)) if world.currency == "epsilon" else Budget(epsilon=1000.0, delta=0.01)
+    budget = Budget(epsilon=1000.0, delta=0.0 if world.currency == "epsilon" else 0.01)
     price = {"epsilon" if world.currency == "epsilon" else "rho": world.amount}
     wrong = ""
     for table in pair.tables(world.schema, world.unit):

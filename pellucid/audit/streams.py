@@ -186,7 +186,7 @@ def play_stream(
     plan = world.plan(explainer, engines[0].units)
     sides = [Rehearsed(explainer, plan, engine, asked) for engine in engines]
     known = _known(sides)
-    moved = moved_part(known[0].how, *known[0].exact)
+    moved = _moved(known, world, plan.details.settings.individual)
     score = _score(sides, known)
     claimed, delta = claim_of(world)
     whole = runs // WHOLE if explainer.method == "one-shot" and runs > FEWEST else runs
@@ -197,7 +197,7 @@ def play_stream(
     measured, made = max(lower_bound(*look, each, delta) for look in seen), max(len(look[0]) for look in seen)
     verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
     if moved > 1 + SLACK:
-        verdict = f"broken: a question moves {moved:.3g} times as far as its noise was scaled to"
+        verdict = f"broken: answers move {moved:.3g} times as far as their noise was scaled to"
     wrong = _not_as_rehearsed(explainer, world, pair, asked, sides)
     return Row(
         name=name or type(explainer).__name__,
@@ -235,6 +235,14 @@ def _known(sides: Sequence[Rehearsed]) -> list[Step]:
     """The steps of one run. Those of one-shot answers are the same in every run: who still counts follows from the questions."""
     heard = [[said.how for said in side.run() if isinstance(said.how, Mechanism)] for side in sides]
     return [Step(how, exact) for how, *exact in zip(heard[0], *(side.channel.exact for side in sides))]  # type: ignore[arg-type]
+
+
+def _moved(known: Sequence[Step], world: World, individual: bool) -> float:
+    """How far the worst answer moves, as a part of what its noise was scaled to; with one account per record, how far all do."""
+    parts = [moved_part(step.how, *step.exact) for step in known]
+    if not individual:
+        return max(parts)
+    return math.sqrt(sum(part**2 * float(step.how.cost) for part, step in zip(parts, known)) / float(world.amount))
 
 
 def _score(sides: Sequence[Rehearsed], known: Sequence[Step]) -> Callable[[Sequence[Said]], float]:
