@@ -157,10 +157,10 @@ def _accumulated() -> list[Case]:
     sizes = "; only the size of a step stays what it was"
 
     def along(name: str, relation: Relation, runs: int, **world: Any) -> Case:
-        # One interval, whatever the noisy histogram says: the later questions are few and known.
+        # One record and one interval: the noisy histogram has one cell, mostly, so that the later questions are few.
         effects = AccumulatedEffects(model_of(either_way, "a", "v"), "a", intervals=1)
         up, down = {"a": 0.0, "v": 0.0}, {"a": 1.0, "v": 1.0}
-        pair = neighbours([up], up, down, relation, "from a step up to a step down")
+        pair = neighbours([up] * (relation == "add-remove"), up, down, relation, "from a step up to a step down")
         why = "a step over the whole range changes its sign, and the record its place" + sizes
         return Case(f"accumulated effects, {name}", effects, World(SIGNS, relation, **world), pair, KNOWN, why, runs)
 
@@ -169,7 +169,7 @@ def _accumulated() -> list[Case]:
         "accumulated effects, categories",
         AccumulatedEffects(model_of(peak, "c", "v"), "c"),
         World(PLACES, amount=TWO),
-        neighbours([left], left, middle, "replace", "from a step up to a step down elsewhere"),
+        neighbours([], left, middle, "replace", "from a step up to a step down elsewhere"),
         KNOWN,
         "a step up in one interval becomes one down in another" + sizes,
     )
@@ -304,16 +304,17 @@ def _interaction() -> list[Case]:
     model, corner = model_of(differ, "a", "b", "c"), "from the low corner to the high one"
     flips = "whichever two features are set, the third turns every prediction"
 
-    def pairs(name: str, relation: Relation, **world: Any) -> Case:
-        pair = neighbours([low], low, high, relation, corner)
+    def pairs(name: str, runs: int, **world: Any) -> Case:
+        # One record: the noisy counts are all in one cell, mostly, so that the later questions are few.
+        pair = neighbours([], low, high, "replace", corner)
         explainer = FeatureInteraction(model, "a", points=2)
-        return Case(f"feature interaction, {name}", explainer, World(THREE, relation, **world), pair, KNOWN, flips, 3000)
+        return Case(f"feature interaction, {name}", explainer, World(THREE, **world), pair, KNOWN, flips, runs)
 
     unknown = "the squares of remainders depend on released curves: no neighbours are known that move all stages"
     overall = Case(
         "feature interaction, overall", FeatureInteraction(model, points=2), World(THREE), None, UNKNOWN, unknown, 1000
     )
-    return [pairs("pairs, replace", "replace", amount=TWO), pairs("pairs, zCDP, add-remove", "add-remove", **GAUSSIAN), overall]
+    return [pairs("pairs", 10_000, amount=TWO), pairs("pairs, zCDP", 20_000, **GAUSSIAN), overall]
 
 
 SPLIT = Schema({"a": Number(0, 1, integer=True), "b": Number(0, 1, integer=True), "c": Number(0, 1, integer=True)})

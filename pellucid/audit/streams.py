@@ -22,6 +22,7 @@ from ..explainers.local.stream import LocalStream
 from ..ledger import from_units
 from ..ledger.accounting import Budget
 from ..mechanisms import Mechanism
+from ..query import Query
 from ..release.charge import Charge
 from ..release.door import Door, IndividualAsk, PaidAsk, Totals
 from ..release.explanation import Explanation
@@ -192,7 +193,7 @@ def play_stream(
     whole = runs // WHOLE if explainer.method == "one-shot" and runs > FEWEST else runs
     seen = [_rehearsals(sides, score, max(whole, min(runs, FEWEST)), start + seconds, told)]
     if whole < runs:
-        seen.append(tuple(sum(step.drawn(side, runs) for step in known) for side in (0, 1)))
+        seen.append(tuple(sum(step.drawn(plan, side, runs) for step in known) for side in (0, 1)))
     each = 1 - (1 - confidence) / len(seen)
     measured, made = max(lower_bound(*look, each, delta) for look in seen), max(len(look[0]) for look in seen)
     verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
@@ -217,14 +218,15 @@ def play_stream(
 
 @dataclass(frozen=True)
 class Step:
-    """One answer of a stream: its noise, and the exact totals of both tables."""
+    """One answer of a stream: the question, its noise, and the exact totals of both tables."""
 
+    query: Query
     how: Mechanism
     exact: tuple[list[int], list[int]]
 
-    def drawn(self, side: int, runs: int) -> np.ndarray:
+    def drawn(self, plan: Plan, side: int, runs: int) -> np.ndarray:
         first, second = (np.array(one, dtype=float) for one in self.exact)
-        return scores_of([self.exact[side]], first, second, self.how, runs)
+        return scores_of(plan, self.query, self.how, [self.exact[side]], first, second, runs)
 
     def score(self, answer: Sequence[int]) -> float:
         first, second = (np.array(one, dtype=float) for one in self.exact)
@@ -233,8 +235,9 @@ class Step:
 
 def _known(sides: Sequence[Rehearsed]) -> list[Step]:
     """The steps of one run. Those of one-shot answers are the same in every run: who still counts follows from the questions."""
-    heard = [[said.how for said in side.run() if isinstance(said.how, Mechanism)] for side in sides]
-    return [Step(how, exact) for how, *exact in zip(heard[0], *(side.channel.exact for side in sides))]  # type: ignore[arg-type]
+    heard = [[said for said in side.run() if isinstance(said.how, Mechanism)] for side in sides]
+    exact = zip(*(side.channel.exact for side in sides))
+    return [Step(said.query, said.how, totals) for said, totals in zip(heard[0], exact)]  # type: ignore[arg-type]
 
 
 def _moved(known: Sequence[Step], world: World, individual: bool) -> float:

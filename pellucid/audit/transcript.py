@@ -7,6 +7,7 @@ import pickle
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from ..release.plan import Stage
 
 REDRAWS = 48
 """Exact totals of a query whose pairs are drawn by lot: so many of them are computed, and one is taken at random."""
+AGREE = 8
+"""Where the first so many totals agree, lots make no difference, and no more are computed."""
 OF_BLOCKS = 6
 """The same, for functions of blocks, each of which runs in processes of its own."""
 STEPS = np.linspace(0.0, 40.0, 801)
@@ -90,7 +93,11 @@ class Kept:
             return seen[1]
         key = _key(query)
         if key not in self._known:
-            self._known[key] = [self._totals(query) for _ in range(_redraws(query))]
+            known = self._known[key] = []
+            for drawn in range(_redraws(query)):
+                if drawn == AGREE and all(one == known[0] for one in known):
+                    break
+                known.append(self._totals(query))
         self._seen[id(query)] = query, self._known[key]
         return self._known[key]
 
@@ -100,10 +107,10 @@ class Kept:
 
 
 class _Keys(pickle.Pickler):
-    """Text of a query, in which a model counts as the object that it is: it may have no text."""
+    """Text of a query, in which models and functions count as the objects that they are: they may have no text."""
 
     def persistent_id(self, thing: Any) -> int | None:
-        return id(thing) if isinstance(thing, BlackBox) else None
+        return id(thing) if isinstance(thing, BlackBox | FunctionType) else None
 
 
 def _key(asked: Any) -> bytes:
@@ -180,17 +187,14 @@ def _peeled(scores: Sequence[int], how: Choosing, chosen: Sequence[int]) -> floa
         best = max(scores[i] for i in left)
         # Differences of exact scores first: they may be too large for floats, and what is far behind has no chance.
         levels = np.array([float(how.rate * (scores[i] - best)) for i in left])
-        chances = _flipped(levels) if how.flip else np.exp(levels) / np.exp(levels).sum()
-        found += float(np.log(max(chances[left.index(pick)], 1e-300)))
+        place = left.index(pick)
+        chance = _flipped(levels, place) if how.flip else float(np.exp(levels[place]) / np.exp(levels).sum())
+        found += float(np.log(max(chance, 1e-300)))
         left.remove(pick)
     return found
 
 
-def _flipped(levels: np.ndarray) -> np.ndarray:
+def _flipped(levels: np.ndarray, place: int) -> float:
     """Permute-and-flip is the largest score after exponential noise (Ding and others, 2021): integrated over that noise."""
-    below = -np.expm1(np.minimum(-(STEPS[None, :] - levels[:, None]), 0.0))
-    found = np.empty(len(levels))
-    for i, level in enumerate(levels):
-        others = np.delete(below, i, axis=0).prod(axis=0)
-        found[i] = np.trapezoid(others * np.exp(-(STEPS - level)), STEPS)
-    return found / found.sum()
+    below = -np.expm1(np.minimum(np.delete(levels, place)[:, None] - STEPS, 0.0))
+    return float(np.trapezoid(below.prod(axis=0) * np.exp(levels[place] - STEPS), STEPS))
