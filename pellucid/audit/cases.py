@@ -326,8 +326,8 @@ def _clusters() -> list[Case]:
     here, there = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": 1.0, "b": 1.0, "c": 1.0}
     new = {"a": 0.0, "b": 1.0, "c": 0.0}
     rest = [here] * 3 + [there] * 60
-    # One candidate leaves nothing to choose: what is paid for the second stage is for nothing.
-    little = {"choice": 0.08, "inside": 0.46, "whole": 0.46}
+    # A choice moves all combinations, and what they have in common shows nothing; of one candidate all is common.
+    little, least = {"choice": 0.2, "inside": 0.4, "whole": 0.4}, {"choice": 0.08, "inside": 0.46, "whole": 0.46}
     why = "a record whose one value tells its cluster apart, and whose other value told the other one apart"
 
     def histograms(name: str, relation: Relation, before: Record, **more: Any) -> Case:
@@ -346,11 +346,11 @@ def _clusters() -> list[Case]:
         return Case(f"private k-means, {name}", explainer, World(schema, relation, **world), pair, KNOWN, told, runs)
 
     return [
-        histograms("joint, add-remove", "add-remove", new),
-        histograms("joint, zCDP, add-remove", "add-remove", new, **GAUSSIAN),
-        histograms("two stages, add-remove", "add-remove", new, method="two-stage", candidates=1, split=little),
-        histograms("joint, replace", "replace", {"a": 1.0, "b": 0.0, "c": 0.0}),
-        means("replace", "replace", 10_000, iterations=1),
+        histograms("joint, add-remove", "add-remove", new, split=little, amount=TWO),
+        histograms("joint, zCDP, add-remove", "add-remove", new, split=little, **GAUSSIAN),
+        histograms("two stages, add-remove", "add-remove", new, split=least, method="two-stage", candidates=1, amount=TWO),
+        histograms("joint, replace", "replace", {"a": 1.0, "b": 0.0, "c": 0.0}, split=little, amount=TWO),
+        means("replace", "replace", 10_000, iterations=1, amount=TWO),
         means("several iterations, add-remove", "add-remove", 3_000, iterations=2, amount=TWO),
         means("grid, zCDP", "replace", 3_000, start="grid", **GAUSSIAN),
     ]
@@ -380,10 +380,12 @@ def _shapley() -> list[Case]:
     apart = "the values of two features move as far apart as they can, from a tie"
     low, middle = {"a": 0.0, "b": 0.0}, {"a": 0.5, "b": 0.5}
     ranked = {"rest": [low], "before": middle, "after": low, "schema": TWO_NUMBERS}
+    # One that is behind already is chosen rarely, and loses most by falling further behind.
+    behind, zcdp = "the same, from behind", {"rest": [low, low], "currency": "rho", "amount": Fraction(1, 2)}
     names = ShapRanking(model_of(one_without_other, "a", "b"), {"a": 1.0, "b": 1.0}, k=1, by="signed", how="picks")
     return [
         made("Shapley ranking, replace", names, "replace", SHARP, apart, **ranked),
-        made("Shapley ranking, zCDP", names, "replace", KNOWN, apart, **{**ranked, "rest": [low, low]}, **GAUSSIAN),
+        made("Shapley ranking, zCDP", names, "replace", KNOWN, behind, **{**ranked, **zcdp}),
         made("Shapley values, replace", ShapValues(model, asked), "replace", SHARP, turned),
         made("Shapley values, add-remove", ShapValues(model, asked), "add-remove", SHARP, turned),
         made("Shapley values, zCDP", ShapValues(model, asked), "replace", KNOWN, turned, **GAUSSIAN),

@@ -8,6 +8,7 @@ bound above the claim refutes it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from .draws import drawn, known_in_advance
 from .estimate import lower_bound
 from .neighbours import Neighbours
 from .search import Moved, World, moved, search
-from .transcript import Kept, Likelihood, Listening
+from .transcript import Enough, Kept, Likelihood, Listening
 
 FEWEST = 200
 """Releases of each table, whatever the time."""
@@ -87,8 +88,9 @@ def scores(
         if run >= FEWEST and time.perf_counter() > end:
             return found[0, :run], found[1, :run]
         for side, totals in enumerate(kept):
-            ask = Listening(totals, plan)
-            explainer.run(ask)
+            ask = Listening(totals, plan, to_the_end=run < FEWEST)
+            with contextlib.suppress(Enough):
+                explainer.run(ask)
             found[side, run] = likelihood(ask.heard)
         told()
     return found[0], found[1]

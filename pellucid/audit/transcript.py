@@ -42,11 +42,17 @@ class Said:
     answer: tuple[Any, ...]
 
 
+class Enough(Exception):
+    """All was heard that leaves the door."""
+
+
 @dataclass
 class Listening(Ask):
     """The door of a release, with an ear to it: what is heard are the answers that leave it anyway."""
 
     heard: list[Said] = field(default_factory=list)
+    to_the_end: bool = True
+    """Whether what follows the last answer is computed too."""
 
     def total(self, stage: str, query: Query | None = None) -> Answer:
         answer = super().total(stage, query)
@@ -65,6 +71,8 @@ class Listening(Ask):
     def _note(self, stage: str, answer: tuple[Any, ...]) -> None:
         assert self._planned.query is not None and self._planned.how is not None
         self.heard.append(Said(stage, self._planned.query, self._planned.how, answer))
+        if not self.to_the_end and len(self.heard) == len(self.plan.stages):
+            raise Enough
 
 
 def _frozen(chosen: Any) -> Any:
