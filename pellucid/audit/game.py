@@ -1,12 +1,14 @@
 """The distinguishing game: two tables that differ by one person, many releases of each, and who can tell them apart.
 
-The releases go through plan, door and noise as those of a session do; only the exact totals are kept from one to the next. A
-score of what left the door is compared with a threshold. Its rates of hits, with their uncertainty, bound the ε of any guarantee
-that the release could truthfully claim: a bound above the claim refutes it.
+The releases go through plan, door and noise as those of a session do; only the exact totals are kept from one to the next, and of
+releases whose questions are known in advance most are draws of their noise alone. A score of what left the door is compared with
+a threshold. Its rates of hits, with their uncertainty, bound the ε of any guarantee that the release could truthfully claim: a
+bound above the claim refutes it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import time
@@ -18,16 +20,19 @@ import numpy as np
 
 from ..mechanisms import epsilon_of_rho
 from ..release.explainer import Explainer
+from .draws import drawn, known_in_advance
 from .estimate import lower_bound
 from .learned import told_apart
 from .neighbours import Neighbours
 from .search import Moved, World, moved, search
-from .transcript import Kept, Likelihood, Listening
+from .transcript import Enough, Kept, Likelihood, Listening
 
 NUMBERS = 12
 """Numbers of a release that a score is learned from."""
 FEWEST = 200
 """Releases of each table, whatever the time."""
+WHOLE = 5
+"""One release in so many is whole, where the others are draws of its noise."""
 DELTA = 0.05
 """Under zCDP the claim is looked at where it can be measured: the ε that ρ gives at this δ. It is no δ to live with."""
 
@@ -95,8 +100,9 @@ def heard(
     found, end, made = np.zeros((2, runs, 1 + NUMBERS)), time.perf_counter() + seconds, 0
     while made < runs and (made < FEWEST or time.perf_counter() < end):
         for side, totals in enumerate(kept):
-            ask = Listening(totals, plan)
-            explainer.run(ask)
+            ask = Listening(totals, plan, to_the_end=made < FEWEST)
+            with contextlib.suppress(Enough):
+                explainer.run(ask)
             numbers = [float(n) for said in ask.heard for n in _flat(said.answer)][:NUMBERS]
             found[side, made, : 1 + len(numbers)] = [likelihood(ask.heard), *numbers]
         made += 1
@@ -109,11 +115,43 @@ def _flat(answer: Any) -> Iterator[Any]:
         yield from _flat(one) if isinstance(one, tuple) else (one,)
 
 
-def measure(first: np.ndarray, second: np.ndarray, confidence: float, delta: float) -> float:
-    """The larger of two bounds: by the likelihood under the claimed laws, and by a learned score, as the laws can be others."""
-    each = 1 - (1 - confidence) / 2
-    by_law = lower_bound(first[:, 0], second[:, 0], each, delta)
-    return max(by_law, told_apart(first[:, 1:], second[:, 1:], each, delta))
+@dataclass(frozen=True)
+class Looks:
+    """What left the door on either side, looked at in up to three ways."""
+
+    whole: tuple[np.ndarray, np.ndarray]
+    """Whole releases: a row for each, the log-likelihood ratio first."""
+    drawn: tuple[np.ndarray, np.ndarray] | None = None
+    """Log-likelihood ratios of many draws of the noise alone, where all questions are known in advance."""
+
+
+def looks(
+    explainer: Explainer,
+    world: World,
+    pair: Neighbours,
+    runs: int,
+    seconds: float = math.inf,
+    told: Callable[[], None] = lambda: None,
+) -> Looks:
+    """Whole releases; where all questions are known in advance fewer of them, and many draws of their noise."""
+    engines = pair.engines(world.schema, world.relation, world.unit)
+    plan = world.plan(explainer, engines[0].units)
+    if not known_in_advance(plan) or runs <= FEWEST:
+        return Looks(heard(explainer, world, pair, runs, seconds, told))
+    kept = [Kept(engine.totals) for engine in engines]
+    whole = heard(explainer, world, pair, max(FEWEST, runs // WHOLE), seconds, told)
+    return Looks(whole, (drawn(plan, kept[0], kept, runs), drawn(plan, kept[1], kept, runs)))
+
+
+def measure(seen: Looks, confidence: float, delta: float) -> tuple[float, int]:
+    """The largest of the bounds, and from how many releases: by the likelihood under the claimed laws, and by a score that is
+    learned, as the laws can be others."""
+    first, second = seen.whole
+    each = 1 - (1 - confidence) / (2 if seen.drawn is None else 3)
+    bounds = [lower_bound(first[:, 0], second[:, 0], each, delta), told_apart(first[:, 1:], second[:, 1:], each, delta)]
+    if seen.drawn is not None:
+        bounds.append(lower_bound(*seen.drawn, each, delta))
+    return max(bounds), len(first if seen.drawn is None else seen.drawn[0])
 
 
 def play(
@@ -138,8 +176,7 @@ def play(
     if found.broken:
         verdict = f"broken: {', '.join(found.broken)} moves {found.worst:.3g} times as far as its noise was scaled to"
     else:
-        first, second = heard(explainer, world, found.pair, runs, seconds, told)
-        measured, made = measure(first, second, confidence, delta), len(first)
+        measured, made = measure(looks(explainer, world, found.pair, runs, seconds, told), confidence, delta)
         verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
     return Row(
         name=name or type(explainer).__name__,

@@ -118,10 +118,11 @@ def _parts(heard: Sequence[Said], engines: Sequence[LocalEngine], world: World) 
             yield said, _scores_moved(query, first, second, world)
         elif isinstance(said.how, Mechanism):
             released = [query.image.of(totals) for totals in (first, second)] if isinstance(query, Reading) else [first, second]
-            yield said, _moved(said.how, *released)
+            yield said, moved_part(said.how, *released)
 
 
-def _moved(how: Mechanism, first: Sequence[int], second: Sequence[int]) -> float:
+def moved_part(how: Mechanism, first: Sequence[int], second: Sequence[int]) -> float:
+    """How far totals moved in the norm of the noise, as a part of what it was scaled to."""
     change = [b - a for a, b in zip(first, second, strict=True)]
     if how.kind == "laplace":
         size = float(sum(map(abs, change)))

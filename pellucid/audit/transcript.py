@@ -7,6 +7,7 @@ import pickle
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from ..release.plan import Stage
 
 REDRAWS = 48
 """Exact totals of a query whose pairs are drawn by lot: so many of them are computed, and one is taken at random."""
+AGREE = 8
+"""Where the first so many totals agree, lots make no difference, and no more are computed."""
 OF_BLOCKS = 6
 """The same, for functions of blocks, each of which runs in processes of its own."""
 STEPS = np.linspace(0.0, 40.0, 801)
@@ -39,11 +42,17 @@ class Said:
     answer: tuple[Any, ...]
 
 
+class Enough(Exception):
+    """All was heard that leaves the door."""
+
+
 @dataclass
 class Listening(Ask):
     """The door of a release, with an ear to it: what is heard are the answers that leave it anyway."""
 
     heard: list[Said] = field(default_factory=list)
+    to_the_end: bool = True
+    """Whether what follows the last answer is computed too."""
 
     def total(self, stage: str, query: Query | None = None) -> Answer:
         answer = super().total(stage, query)
@@ -62,6 +71,8 @@ class Listening(Ask):
     def _note(self, stage: str, answer: tuple[Any, ...]) -> None:
         assert self._planned.query is not None and self._planned.how is not None
         self.heard.append(Said(stage, self._planned.query, self._planned.how, answer))
+        if not self.to_the_end and len(self.heard) == len(self.plan.stages):
+            raise Enough
 
 
 def _frozen(chosen: Any) -> Any:
@@ -90,7 +101,11 @@ class Kept:
             return seen[1]
         key = _key(query)
         if key not in self._known:
-            self._known[key] = [self._totals(query) for _ in range(_redraws(query))]
+            known = self._known[key] = []
+            for drawn in range(_redraws(query)):
+                if drawn == AGREE and all(one == known[0] for one in known):
+                    break
+                known.append(self._totals(query))
         self._seen[id(query)] = query, self._known[key]
         return self._known[key]
 
@@ -100,10 +115,10 @@ class Kept:
 
 
 class _Keys(pickle.Pickler):
-    """Text of a query, in which a model counts as the object that it is: it may have no text."""
+    """Text of a query, in which models and functions count as the objects that they are: they may have no text."""
 
     def persistent_id(self, thing: Any) -> int | None:
-        return id(thing) if isinstance(thing, BlackBox) else None
+        return id(thing) if isinstance(thing, BlackBox | FunctionType) else None
 
 
 def _key(asked: Any) -> bytes:
@@ -135,8 +150,8 @@ class Likelihood:
         if isinstance(said.query, Choice):
             return self._chosen(said)
         assert isinstance(said.how, Mechanism)
-        one, other = (_released(kept, said.query) for kept in (self.first, self.second))
-        return _law_of(np.array(said.answer, dtype=float), one, other, said.how)
+        one, other = (released(kept, said.query) for kept in (self.first, self.second))
+        return float(law_of(np.array(said.answer, dtype=float), one, other, said.how))
 
     def _chosen(self, said: Said) -> float:
         choice, how = said.query, said.how
@@ -145,20 +160,22 @@ class Likelihood:
         return other - one
 
 
-def _released(kept: Kept, query: Query) -> np.ndarray:
+def released(kept: Kept, query: Query) -> np.ndarray:
+    """What noise is added to, in the mean over lots."""
     if not isinstance(query, Reading):
         return kept.middle(query)
     return np.array(query.image.of(kept(query.of)), dtype=float)
 
 
-def _law_of(answer: np.ndarray, first: np.ndarray, second: np.ndarray, how: Mechanism) -> float:
+def law_of(answers: np.ndarray, first: np.ndarray, second: np.ndarray, how: Mechanism) -> np.ndarray:
+    """How much likelier noisy totals are beside the second exact ones than beside the first; of one answer, or one in a row."""
     scale = float(how.scale) * (np.array(how.relative) if how.relative else 1.0)
-    one, other = np.abs(answer - first) / scale, np.abs(answer - second) / scale
+    one, other = np.abs(answers - first) / scale, np.abs(answers - second) / scale
     if how.kind == "k-norm":
-        return float(one.max() - other.max())
+        return np.asarray(one.max(axis=-1) - other.max(axis=-1))
     if how.kind == "laplace":
-        return float((one - other).sum())
-    return float(((one - other) * (one + other)).sum() / 2)
+        return np.asarray((one - other).sum(axis=-1))
+    return np.asarray(((one - other) * (one + other)).sum(axis=-1) / 2)
 
 
 def log_chance(choice: Choice, how: Choosing, totals: Sequence[int], chosen: Sequence[Any]) -> float:
@@ -178,17 +195,14 @@ def _peeled(scores: Sequence[int], how: Choosing, chosen: Sequence[int]) -> floa
         best = max(scores[i] for i in left)
         # Differences of exact scores first: they may be too large for floats, and what is far behind has no chance.
         levels = np.array([float(how.rate * (scores[i] - best)) for i in left])
-        chances = _flipped(levels) if how.flip else np.exp(levels) / np.exp(levels).sum()
-        found += float(np.log(max(chances[left.index(pick)], 1e-300)))
+        place = left.index(pick)
+        chance = _flipped(levels, place) if how.flip else float(np.exp(levels[place]) / np.exp(levels).sum())
+        found += float(np.log(max(chance, 1e-300)))
         left.remove(pick)
     return found
 
 
-def _flipped(levels: np.ndarray) -> np.ndarray:
+def _flipped(levels: np.ndarray, place: int) -> float:
     """Permute-and-flip is the largest score after exponential noise (Ding and others, 2021): integrated over that noise."""
-    below = -np.expm1(np.minimum(-(STEPS[None, :] - levels[:, None]), 0.0))
-    found = np.empty(len(levels))
-    for i, level in enumerate(levels):
-        others = np.delete(below, i, axis=0).prod(axis=0)
-        found[i] = np.trapezoid(others * np.exp(-(STEPS - level)), STEPS)
-    return found / found.sum()
+    below = -np.expm1(np.minimum(np.delete(levels, place)[:, None] - STEPS, 0.0))
+    return float(np.trapezoid(below.prod(axis=0) * np.exp(levels[place] - STEPS), STEPS))

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from ..errors import PellucidError
-from . import attack, check, formulas, ledgers, proofs, releases
+from . import attack, audit, check, formulas, ledgers, proofs, releases
 
 app = typer.Typer(name="pellucid", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(releases.app)
 app.add_typer(check.app)
+app.add_typer(audit.app)
 app.add_typer(attack.app)
 app.add_typer(formulas.app)
 app.add_typer(proofs.app)

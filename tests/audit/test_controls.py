@@ -51,7 +51,10 @@ def test_delta_is_taken_off():
 def test_counts_are_bounded_as_clopper_and_pearson_do():
     from scipy.stats import binomtest
 
-    interval = binomtest(90, 100).proportion_ci(0.98, method="exact").low, binomtest(5, 100).proportion_ci(0.98, method="exact").high
+    interval = (
+        binomtest(90, 100).proportion_ci(0.98, method="exact").low,
+        binomtest(5, 100).proportion_ci(0.98, method="exact").high,
+    )
     assert bound_of((90, 100, 5, 100), 0.98, 0.0) == pytest.approx(np.log(interval[0] / interval[1]))
     assert bound_of((0, 100, 0, 100), 0.95, 0.0) == 0
 
@@ -106,7 +109,9 @@ def test_a_canary_is_noticed(monkeypatch):
         original(self, data, *asked, **more)
 
     monkeypatch.setattr(pel.Session, "__init__", listening)
-    monkeypatch.setattr(Explanation, "to_json", lambda self: whole(self).replace('"content"', f'"heard": "{kept[-1]}", "content"'))
+    monkeypatch.setattr(
+        Explanation, "to_json", lambda self: whole(self).replace('"content"', f'"heard": "{kept[-1]}", "content"')
+    )
     assert not no_canaries().passed
 
 
