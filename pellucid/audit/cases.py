@@ -7,7 +7,7 @@ bound is lost. Where nobody knows the worst neighbours they are searched for, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -96,13 +96,13 @@ def model_of(function: Callable[[Any], Any], *features: str, output: tuple[float
     return Model(function, output=output, features=list(features), trained_on="other data")
 
 
-def neighbours(rest: list[Record], before: Record, after: Record, relation: Relation, name: str) -> Neighbours:
+def neighbours(rest: Sequence[Record], before: Record, after: Record, relation: Relation, name: str) -> Neighbours:
     """`after` beside the rest, and before it `before` or nobody."""
     first = (*rest, before) if relation == "replace" else tuple(rest)
     return Neighbours(first, (*rest, after), name)
 
 
-def of_person(rest: list[Record], before: Record, after: Record, relation: Relation, name: str) -> Neighbours:
+def of_person(rest: Sequence[Record], before: Record, after: Record, relation: Relation, name: str) -> Neighbours:
     """The same with a person who has as many rows as are allowed."""
     many = PERSON.rows_per_unit if PERSON.column is None else PERSON.max_rows or 1
     others = [{**record, "person": f"other {i}"} for i, record in enumerate(rest)]
@@ -260,7 +260,7 @@ def _importance() -> list[Case]:
         name: str,
         function: Callable[[Any], Any],
         relation: Relation,
-        rest: list[Record],
+        rest: Sequence[Record],
         before: Record,
         after: Record,
         why: str,

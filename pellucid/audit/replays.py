@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 from ..ledger.accounting import Budget
 from ..release.explainer import Explainer
@@ -27,7 +28,7 @@ def play_replay(
     """Release once and ask again: what the second answer adds is 0, or anything at all if it is another one or is paid for."""
     start = time.perf_counter()
     budget = Budget(epsilon=1000.0, delta=0.0 if world.currency == "epsilon" else 0.01)
-    price = {"epsilon" if world.currency == "epsilon" else "rho": world.amount}
+    price: dict[str, Any] = {world.currency: world.amount}
     wrong = ""
     for table in pair.tables(world.schema, world.unit):
         session = Session(table, world.schema, budget, neighbors=world.relation, unit=world.unit)

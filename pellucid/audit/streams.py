@@ -60,7 +60,8 @@ class Rehearsal:
 
     def forget(self) -> None:
         """Begin anew: nothing was asked, and nothing paid."""
-        self.heard, self.exact, self.said, self.unread, self.spent = [], [], 0, [], Fraction(0)
+        self.heard, self.exact, self.said, self.spent = [], [], 0, Fraction(0)
+        self.unread: list[Told] = []
         if self._individual:
             self._open()
 
@@ -154,7 +155,8 @@ def opened(explainer: LocalLinear, world: World, table: Any, rows: int, asked: S
         expected_rows=None if world.relation == "replace" else rows,
     )  # fmt: skip
     heard: list[Said] = []
-    with session.open(explainer, **{"rho" if world.currency == "rho" else "epsilon": world.amount}) as stream:
+    price: dict[str, Any] = {world.currency: world.amount}
+    with session.open(explainer, **price) as stream:
         channel = stream._questions.channel
         question = channel.question
 
@@ -193,7 +195,8 @@ def play_stream(
     whole = runs // WHOLE if explainer.method == "one-shot" and runs > FEWEST else runs
     seen = [_rehearsals(sides, score, max(whole, min(runs, FEWEST)), start + seconds, told)]
     if whole < runs:
-        seen.append(tuple(sum(step.drawn(plan, side, runs) for step in known) for side in (0, 1)))
+        first, second = (np.sum([step.drawn(plan, side, runs) for step in known], axis=0) for side in (0, 1))
+        seen.append((first, second))
     each = 1 - (1 - confidence) / len(seen)
     measured, made = max(lower_bound(*look, each, delta) for look in seen), max(len(look[0]) for look in seen)
     verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
