@@ -135,7 +135,7 @@ class Study:
             neighbors=content.get("neighbors", "replace"),
             name=content.get("name") or (None if named else data.stem),
             ledger=ledger if there or not preview else Ledger(None),
-            unit=Unit(**_mapping(f"{path.name}: unit", content["unit"], {"column", "max_rows"})) if content.get("unit") else None,
+            unit=_unit(path.name, content),
             expected_rows=content.get("expected_rows"),
             create=create or not there,
             changed=changed,
@@ -190,6 +190,11 @@ def _schema(where: str, content: Mapping[str, Any], folder: Path) -> Schema:
     if ("schema" in content) == ("features" in content):
         raise PlanError(f"{where}: give either 'schema:' (a file) or 'features:' (the columns themselves).")
     return Schema.load(folder / str(content["schema"])) if "schema" in content else Schema.from_dict(content)
+
+
+def _unit(where: str, content: Mapping[str, Any]) -> Unit:
+    given = content.get("unit")
+    return Unit() if given is None else Unit(**_mapping(f"{where}: unit", given, {"column", "max_rows"}))
 
 
 def _model(name: str, entry: Any, folder: Path) -> Model:

@@ -310,6 +310,8 @@ class Session:
     def check(self) -> DataCheck:
         """How many cells of each column are missing, unreadable, not declared or out of range, and what they hold most often.
 
+        With an id column also how many people there are, rows without an id, and rows above `max_rows`, which are left out.
+
         Exact numbers and cells of the table, and not private: for whoever runs this process and may see the data. They are in no
         result, certificate, ledger or error. `pel.Completeness` releases the shares privately.
         """
