@@ -20,9 +20,9 @@ def check(
     study: Annotated[Path, typer.Argument(help="The study whose table is checked against its schema.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Count cells that are not as the schema declares and rows that the unit leaves out, for the owner of the data. NOT PRIVATE: the numbers are exact.
+    """Count cells that are not as the schema declares and rows that the unit leaves out, for the owner of the data.
 
-    Opens no account, loads no model and charges nothing. Do not publish what it prints or pass it on.
+    NOT PRIVATE: the numbers are exact. Opens no account, loads no model and charges nothing. Do not publish what it prints or pass it on.
     """
     from ..engine import LocalEngine
     from ..engine.check import WARNING

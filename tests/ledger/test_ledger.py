@@ -497,7 +497,7 @@ def test_a_cut_tail_is_found_through_the_hash_on_a_certificate(path):
 def test_a_beginning_that_several_hashes_have_is_refused(path):
     filled(path)
     tamper(path, "UPDATE entries SET hash = 'aaaaaaaaaaaaaaaa' || substr(hash, 17) WHERE seq < 3")
-    with Ledger(path) as ledger, pytest.raises(LedgerError, match="2 entries .* more digits"):
+    with Ledger(path) as ledger, pytest.raises(LedgerError, match=r"2 entries .* more digits"):
         ledger.contains("a" * 16)
 
 
