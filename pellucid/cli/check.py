@@ -22,7 +22,8 @@ def check(
 ) -> None:
     """Count cells that are not as the schema declares and rows that the unit leaves out, for the owner of the data.
 
-    NOT PRIVATE: the numbers are exact. Opens no account, loads no model and charges nothing. Do not publish what it prints or pass it on.
+    NOT PRIVATE: the numbers are exact. Do not publish what it prints or pass it on. Opens no account, loads no model
+    and charges nothing.
     """
     from ..engine import LocalEngine
     from ..engine.check import WARNING

@@ -29,6 +29,7 @@ Paths are relative to the study file. `load` is `file.py:name`, `package.module:
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -38,7 +39,7 @@ import re
 import sys
 import traceback
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -95,14 +96,16 @@ class Study:
     releases: tuple[Release, ...]
     folder: Path
     output: Path
-    started: bool
-    """Whether its ledger was not there before."""
+    new: bool
+    """Whether its ledger is not there yet; one in memory stands for it."""
+    started: Callable[[], Session]
+    """Starts the ledger, and opens the session with it."""
 
     @classmethod
     def load(cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False) -> Study:
         """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
 
-        `create` starts the ledger or the account if it is missing; for a preview, a ledger in memory stands for a missing one.
+        `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
         `changed` says why the table is another one than before.
         """
         path = Path(path)
@@ -130,19 +133,20 @@ class Study:
         there = ledger.exists()
         if not (there or create or preview):
             _check_start(path.name, ledger, bool(named), output)
-        session = Session(
+        opened = functools.partial(
+            Session,
             data,
             schema,
             budget=Budget(**_mapping(f"{path.name}: budget", content["budget"], {"epsilon", "delta"})),
             neighbors=content.get("neighbors", "replace"),
             name=name or (None if named else data.stem),
-            ledger=ledger if there or not preview else Ledger(None),
             unit=_unit(path.name, content),
             expected_rows=content.get("expected_rows"),
             create=create or not there,
             changed=changed,
         )
-        return cls(session, releases, folder, output, not there)
+        session = opened(ledger=ledger if there else Ledger(None))
+        return cls(session, releases, folder, output, not there, functools.partial(opened, ledger=ledger))
 
 
 def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:

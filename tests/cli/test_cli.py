@@ -75,7 +75,7 @@ def run(monkeypatch, capsys, *arguments):
 def test_a_study_from_end_to_end(study, tmp_path, monkeypatch, capsys):
     path = study()
     code, out, _ = run(monkeypatch, capsys, "preview", path)
-    assert code == 0 and "95 %" in out and "left on the account: ε = 2" in out
+    assert code == 0 and "95 %" in out and "left on the account: ε = 2 (there is no ledger yet)\n" in out
     code, out, _ = run(monkeypatch, capsys, "explain", path, "--by", "Ada", "--purpose", "board meeting", "--create")
     assert code == 0 and "left ε = 0.75" in out and "study.db is a new ledger, with a budget of ε = 2" in out
     results = tmp_path / "results"
@@ -98,8 +98,18 @@ def test_a_study_that_cannot_be_paid_charges_nothing(study, tmp_path, monkeypatc
         {"explain": "Distribution", "feature": "sex", "epsilon": 1.5},
         {"explain": "Distribution", "feature": "age", "epsilon": 1.0},
     ]
-    code, _, err = run(monkeypatch, capsys, "explain", study(releases=releases), "--create")
-    assert code == 1 and "would stop at '02 Distribution age'" in err and "Nothing was charged" in err
+    path = study(releases=releases)
+    bill = "it asks for ε = 2.5 in all; left on the account: ε = 2{}; missing: ε = 0.5; it would stop at '02 Distribution age'"
+    code, out, _ = run(monkeypatch, capsys, "preview", path)
+    assert code == 0 and out.endswith(f"the whole study: {bill.format(' (there is no ledger yet)')}\n")
+    code, out, err = run(monkeypatch, capsys, "explain", path, "--create")
+    assert (
+        code == 1 and bill.format(" (there is no ledger yet)") in err and "Nothing was charged" in err and "new ledger" not in out
+    )
+    assert "declare a larger budget" in err and not (tmp_path / "study.db").exists()
+    assert run(monkeypatch, capsys, "ledger", "create", tmp_path / "study.db", "ward-7", "--epsilon", 2)[0] == 0
+    code, _, err = run(monkeypatch, capsys, "explain", path)
+    assert code == 1 and bill.format("") in err and "pellucid ledger raise" in err
     assert pel.Ledger(tmp_path / "study.db").account("ward-7").spent == 0
 
 
