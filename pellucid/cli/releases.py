@@ -70,7 +70,10 @@ def explain(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Release everything a study lists: JSON, pictures and one HTML page. Identical requests are free."""
+    """Release everything a study lists: JSON, pictures and one HTML page. Identical requests are free.
+
+    Those about one record (ShapValues, ShapRanking, LocalLinear with record) are paid for again in every run: it is not stored.
+    """
     from . import report
     from .study import Study
 

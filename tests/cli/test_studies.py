@@ -229,3 +229,8 @@ def test_check_looks_at_the_ids(study, tmp_path, pellucid):
     people.assign(id=[1.0, 2.0, None] * 30).to_parquet(tmp_path / "people.parquet")
     code, _, err = pellucid("check", path)
     assert code == 1 and "the id column 'id' holds double" in err and "read it as whole numbers or text" in err
+
+
+def test_explain_says_what_is_paid_for_again(pellucid):
+    _, out, _ = pellucid("explain", "--help")
+    assert "paid for again in every run" in " ".join(out.replace("│", " ").split())
