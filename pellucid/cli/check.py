@@ -20,14 +20,15 @@ def check(
     study: Annotated[Path, typer.Argument(help="The study whose table is checked against its schema.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Count the cells that are not as the schema declares, for the owner of the data. NOT PRIVATE: the numbers are exact.
+    """Count cells that are not as the schema declares and rows that the unit leaves out, for the owner of the data.
 
-    Opens no account, loads no model and charges nothing. Do not publish what it prints or pass it on.
+    NOT PRIVATE: the numbers are exact. Do not publish what it prints or pass it on. Opens no account, loads no model
+    and charges nothing.
     """
     from ..engine import LocalEngine
     from ..engine.check import WARNING
-    from ..public.schema import Unit, read_structured
-    from .study import _schema
+    from ..public.schema import read_structured
+    from .study import _schema, _unit
 
     content = read_structured(study, "study")
     if not isinstance(content, Mapping):
@@ -35,6 +36,8 @@ def check(
     if "data" not in content:
         raise PlanError(f"{study.name}: 'data:' is missing.")
     folder = study.resolve().parent
-    found = LocalEngine(folder / str(content["data"]), _schema(study.name, content, folder), "replace", Unit()).check()
-    typer.echo(WARNING, err=True)
+    schema, unit = _schema(study.name, content, folder), _unit(study.name, content)
+    found = LocalEngine(folder / str(content["data"]), schema, "replace", unit).check()
+    if as_json:
+        typer.echo(WARNING, err=True)
     typer.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))

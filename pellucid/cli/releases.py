@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import secrets
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +49,8 @@ def preview(study: StudyFile, as_json: AsJson = False) -> None:
         return
     for title, p in previews:
         typer.echo(f"{title}\n{p}\n")
-    typer.echo(f"left on the account: {opened.session.remaining}" + (" (there is no ledger yet)" if opened.started else ""))
+    said, _ = _bill(opened, [0.0 if p.free else float(p.spend.amount) for _, p in previews])
+    typer.echo(f"the whole study: {said}")
 
 
 @app.command()
@@ -66,21 +70,24 @@ def explain(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Release everything a study lists: JSON, pictures and one HTML page. Identical requests are free."""
+    """Release everything a study lists: JSON, pictures and one HTML page. Identical requests are free.
+
+    Those about one record (ShapValues, ShapRanking, LocalLinear with record) are paid for again in every run: it is not stored.
+    """
     from . import report
     from .study import Study
 
     if pictures:
         report.pyplot()
     opened = Study.load(study, create=create, changed=changed)
-    session = opened.session
-    if opened.started:
-        typer.echo(
-            f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study", err=as_json
-        )
     _check_budget(opened)
     folder = output or opened.output
     _check_folder(folder, opened, pictures)
+    session = opened.started() if opened.new else opened.session
+    if opened.new:
+        typer.echo(
+            f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study", err=as_json
+        )
     released, drawn = [], []
     for release in opened.releases:
         spent = session.spent
@@ -107,15 +114,25 @@ def explain(
 
 def _check_budget(study: Study) -> None:
     """All of a study or nothing: half of it is rarely what was meant."""
-    session = study.session
-    left = float(session.remaining)
-    for release in study.releases:
-        left -= float(session.charge_for(release.explainer, **release.cost))
-        if left < -1e-9:
-            raise PellucidError(
-                f"the account cannot pay for the whole study: it would stop at {release.title!r}; left is {session.remaining}. "
-                "Lower the shares or raise the budget (`pellucid ledger raise`). Nothing was charged."
-            )
+    said, payable = _bill(study, [float(study.session.charge_for(r.explainer, **r.cost)) for r in study.releases])
+    if not payable:
+        more = "declare a larger budget" if study.new else "raise the budget (`pellucid ledger raise`)"
+        raise PellucidError(
+            f"the account cannot pay for the whole study: {said}. Lower the shares or {more}. Nothing was charged."
+        )
+
+
+def _bill(study: Study, charges: Sequence[float]) -> tuple[str, bool]:
+    """What a study asks for and what is left, in words, and whether the account can pay for all of it."""
+    from ..ledger.accounting import Amount
+
+    session, left = study.session, study.session.remaining
+    total = Amount.of(session.budget, Fraction(sum(charges)))
+    said = f"it asks for {total} in all; left on the account: {left}{' (there is no ledger yet)' if study.new else ''}"
+    stop = next((r.title for r, paid in zip(study.releases, itertools.accumulate(charges)) if paid > left + 1e-9), None)
+    if stop is None:
+        return said, True
+    return f"{said}; missing: {Amount.of(session.budget, Fraction(total - left))}; it would stop at {stop!r}", False
 
 
 def _check_folder(folder: Path, study: Study, pictures: bool) -> None:

@@ -29,6 +29,7 @@ Paths are relative to the study file. `load` is `file.py:name`, `package.module:
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -36,10 +37,12 @@ import itertools
 import json
 import re
 import sys
+import traceback
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .. import explainers
@@ -93,14 +96,16 @@ class Study:
     releases: tuple[Release, ...]
     folder: Path
     output: Path
-    started: bool
-    """Whether its ledger was not there before."""
+    new: bool
+    """Whether its ledger is not there yet; one in memory stands for it."""
+    started: Callable[[], Session]
+    """Starts the ledger, and opens the session with it."""
 
     @classmethod
     def load(cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False) -> Study:
         """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
 
-        `create` starts the ledger or the account if it is missing; for a preview, a ledger in memory stands for a missing one.
+        `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
         `changed` says why the table is another one than before.
         """
         path = Path(path)
@@ -123,24 +128,25 @@ class Study:
         boxes: dict[str, tuple[str, Mapping[str, Any]]] = {"model": ("models", models), "groups": ("clusterings", groups)}
         releases = _releases(content["releases"], boxes, folder)
         output = folder / str(content.get("output", "results"))
-        named, data = content.get("ledger"), folder / str(content["data"])
-        ledger = folder / str(named or LEDGER)
+        name, named, data = _text(path.name, content, "name"), _text(path.name, content, "ledger"), folder / str(content["data"])
+        ledger = folder / (named or LEDGER)
         there = ledger.exists()
         if not (there or create or preview):
             _check_start(path.name, ledger, bool(named), output)
-        session = Session(
+        opened = functools.partial(
+            Session,
             data,
             schema,
             budget=Budget(**_mapping(f"{path.name}: budget", content["budget"], {"epsilon", "delta"})),
             neighbors=content.get("neighbors", "replace"),
-            name=content.get("name") or (None if named else data.stem),
-            ledger=ledger if there or not preview else Ledger(None),
-            unit=Unit(**_mapping(f"{path.name}: unit", content["unit"], {"column", "max_rows"})) if content.get("unit") else None,
+            name=name or (None if named else data.stem),
+            unit=_unit(path.name, content),
             expected_rows=content.get("expected_rows"),
             create=create or not there,
             changed=changed,
         )
-        return cls(session, releases, folder, output, not there)
+        session = opened(ledger=ledger if there else Ledger(None))
+        return cls(session, releases, folder, output, not there, functools.partial(opened, ledger=ledger))
 
 
 def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:
@@ -180,16 +186,32 @@ def _mapping(where: str, content: Any, known: set[str]) -> dict[str, Any]:
 
 
 def _section(where: str, content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = content.get(key) or {}
+    found = {} if content.get(key) is None else content[key]
     if not isinstance(found, Mapping):
         raise PlanError(f"{where}: '{key}:' needs a name for each of them, with its settings below it.")
     return found
+
+
+def _text(where: str, content: Mapping[str, Any], key: str) -> str | None:
+    given = content.get(key)
+    if isinstance(given, bool):
+        raise PlanError(
+            f"{where}: YAML takes the value of '{key}:' for a boolean, as it does no, yes, on and off: put it in quotes."
+        )
+    if given is not None and not (isinstance(given, str) and given.strip()):
+        raise PlanError(f"{where}: {key}: {given!r} is not text; put it in quotes, or leave it out.")
+    return given
 
 
 def _schema(where: str, content: Mapping[str, Any], folder: Path) -> Schema:
     if ("schema" in content) == ("features" in content):
         raise PlanError(f"{where}: give either 'schema:' (a file) or 'features:' (the columns themselves).")
     return Schema.load(folder / str(content["schema"])) if "schema" in content else Schema.from_dict(content)
+
+
+def _unit(where: str, content: Mapping[str, Any]) -> Unit:
+    given = content.get("unit")
+    return Unit() if given is None else Unit(**_mapping(f"{where}: unit", given, {"column", "max_rows"}))
 
 
 def _model(name: str, entry: Any, folder: Path) -> Model:
@@ -241,29 +263,56 @@ def _uses(where: str, given: Any, boxes: Mapping[str, tuple[str, Mapping[str, An
 
 def _load(what: str, place: str, folder: Path) -> Any:
     """Import a model or clustering. Its code is the owner's and runs with the owner's rights."""
+    pickled = place.endswith((".joblib", ".pkl", ".pickle"))
+    file, _, attribute = (place, "", "") if pickled else place.rpartition(":")
+    if not file:
+        raise PlanError(f"{what}: load: {place!r} needs the form file.py:name or package.module:name.")
+    if (pickled or file.endswith(".py")) and not (folder / file).is_file():
+        raise LoadError(f"{what}: {place!r} could not be loaded: there is no file {file!r} beside the study; check the path.")
     try:
-        if place.endswith((".joblib", ".pkl", ".pickle")):
-            import joblib
-
-            return joblib.load(folder / place)
-        module_name, _, attribute = place.rpartition(":")
-        if not module_name:
-            raise PlanError(f"{what}: load: {place!r} needs the form file.py:name or package.module:name.")
-        if module_name.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(f"pellucid_study_{Path(module_name).stem}", folder / module_name)
-            if spec is None or spec.loader is None:
-                raise ImportError
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[spec.name] = module
-            sent_whole(spec.name)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(module_name)
-        return getattr(module, attribute)
+        module = _unpickled(folder / file) if pickled else _module(file, folder)
     except PlanError:
         raise
     except Exception as error:
-        raise LoadError(f"{what}: {place!r} could not be loaded ({type(error).__name__}); check the path and the name.") from None
+        raise LoadError(f"{what}: {place!r} could not be loaded: {_cause(error, '' if pickled else file)}") from None
+    if pickled:
+        return module
+    if not hasattr(module, attribute):
+        known = [name for name in vars(module) if not name.startswith("_")]
+        raise LoadError(f"{what}: {place!r} could not be loaded: {file} has no {attribute!r}{did_you_mean(attribute, known)}.")
+    return getattr(module, attribute)
+
+
+def _unpickled(file: Path) -> Any:
+    import joblib
+
+    return joblib.load(file)
+
+
+def _module(file: str, folder: Path) -> ModuleType:
+    if not file.endswith(".py"):
+        return importlib.import_module(file)
+    spec = importlib.util.spec_from_file_location(f"pellucid_study_{Path(file).stem}", folder / file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sent_whole(spec.name)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _cause(error: Exception, file: str) -> str:
+    """What went wrong, and where in the user's code, if `file` is any. No table was opened yet, so it may be quoted."""
+    said = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":").removesuffix(".")
+    missing = f"{error.name}." if isinstance(error, ModuleNotFoundError) else None
+    if missing and not file.endswith(".py") and f"{file}.".startswith(missing):
+        return f"{said}; check the name of the module, and that it can be imported from here."
+    if isinstance(error, SyntaxError) or not file:
+        return f"{said}."
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    theirs = [(name, line) for name, line in frames if name not in (__file__, importlib.__file__) and "<frozen" not in name]
+    lines = [line for name, line in theirs if name == theirs[0][0]]
+    return f"{said} ({Path(theirs[0][0]).name}, line {lines[-1]})." if lines else f"{said}."
 
 
 def _releases(listed: list[Any], boxes: Mapping[str, tuple[str, Mapping[str, Any]]], folder: Path) -> tuple[Release, ...]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, SchemaError
-from ..public.schema import FINE, MISSING, OUTSIDE, UNREADABLE, Category, Feature, Number, Schema, did_you_mean
+from ..public.schema import FINE, MISSING, OUTSIDE, UNREADABLE, Category, Feature, Number, Schema, Unit, did_you_mean
 from .decode import cells_of, conditions
 
 WARNING = "NOT PRIVATE: exact numbers and cells of the table, for its owner alone. Do not publish them or pass them on."
@@ -64,6 +64,39 @@ class ColumnCheck:
         return "\n".join([*lines, *(f"    hint: {hint}" for hint in self.hints)])
 
 
+@dataclass(frozen=True)
+class IdCheck:
+    """Whose the rows are, by the id column of the unit. Exact numbers, not private."""
+
+    column: str
+    """The id column."""
+    max_rows: int
+    """How many rows of a person count, as declared."""
+    people: int
+    """Different ids."""
+    without: int
+    """Rows without an id, which are left out."""
+    above: int
+    """People with more than `max_rows` rows."""
+    left_out: int
+    """Rows of theirs that are left out for it."""
+
+    @classmethod
+    def of(cls, person: np.ndarray, unit: Unit) -> IdCheck:
+        """The check of rows whose people are numbered, -1 without an id."""
+        assert unit.column is not None
+        rows = np.bincount(person[person >= 0])
+        surplus = rows[rows > unit.max_rows] - unit.max_rows
+        numbers = len(rows), np.count_nonzero(person < 0), len(surplus), surplus.sum()
+        return cls(unit.column, unit.max_rows, *(int(number) for number in numbers))
+
+    def __str__(self) -> str:
+        allowed = f"{self.max_rows} row{'s' if self.max_rows > 1 else ''}"
+        told = f"{self.above:,} with more than {allowed}, {self.left_out:,} rows left out for it" if self.above else ""
+        nobody = f"{self.without:,} rows without an id, left out" if self.without else ""
+        return f"{self.column}: {'; '.join(filter(None, (f'{self.people:,} people', told, nobody)))}"
+
+
 @dataclass(frozen=True, repr=False)
 class DataCheck:
     """What is not as the schema declares, column by column: exact numbers, not private, for the owner of the table alone."""
@@ -72,6 +105,8 @@ class DataCheck:
     """Rows of the table."""
     columns: tuple[ColumnCheck, ...]
     """The declared columns, in order."""
+    ids: IdCheck | None = None
+    """The id column, where the unit has one."""
 
     def __getitem__(self, name: str) -> ColumnCheck:
         found = {column.name: column for column in self.columns}
@@ -80,7 +115,8 @@ class DataCheck:
         return found[name]
 
     def __str__(self) -> str:
-        return "\n".join([WARNING, f"{self.rows:,} rows", *(f"  {line}" for c in self.columns for line in str(c).splitlines())])
+        parts = [*([] if self.ids is None else [self.ids]), *self.columns]
+        return "\n".join([WARNING, f"{self.rows:,} rows", *(f"  {line}" for part in parts for line in str(part).splitlines())])
 
     __repr__ = __str__
 
@@ -101,7 +137,7 @@ class DataCheck:
             }
             for c in self.columns
         ]
-        return {"warning": WARNING, "rows": self.rows, "columns": columns}
+        return {"warning": WARNING, "rows": self.rows, "ids": self.ids and vars(self.ids), "columns": columns}
 
     def __reduce__(self) -> Any:
         raise TypeError("a check holds exact numbers and cells of a table and is not saved")

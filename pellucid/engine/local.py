@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..public.asking import DEFAULT
 from ..public.rows import Rows
 from ..public.schema import Relation, Schema, Unit
 from ..query import Blocks, Joint, Pairs, Records, Sum, parts_of
-from .check import DataCheck, checked
+from .check import DataCheck, IdCheck, checked
 from .kernel import BATCH_ROWS, Contributions, batch_size, decoded, over_blocks, over_pairs, over_records, total
 from .progress import track
 from .sandbox import Outcomes
@@ -56,7 +57,8 @@ class LocalEngine:
     def check(self) -> DataCheck:
         self.check_unchanged()
         batches, count = self.table.batches(list(self.schema), self.batch_rows), -(-self.rows // self.batch_rows)
-        return checked(track(batches, count, "checking cells"), self.schema)
+        found = checked(track(batches, count, "checking cells"), self.schema)
+        return found if self.people is None else replace(found, ids=IdCheck.of(self.people.person, self.unit))
 
     def _contributions(self, part: Sum) -> Contributions:
         over, size = part.over, batch_size(self.batch_rows, part.bound.width)

@@ -58,7 +58,10 @@ class Engine(Protocol):
         """
 
     def check(self) -> DataCheck:
-        """How many cells of the declared columns are not as declared, exactly; for the owner of the process alone."""
+        """How many cells of the declared columns are not as declared, and whose the rows are, exactly.
+
+        For the owner of the process alone.
+        """
 
     def check_unchanged(self) -> None:
         """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then.

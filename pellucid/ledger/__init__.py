@@ -9,7 +9,7 @@ free, because what was released once is public.
 Nothing is edited or removed. Entries form one chain per file: each holds the hash of the one before it, and its own hash
 covers everything stored with it. `verify` recounts the whole file. A chain cannot show from the inside that its *last*
 entries were cut off, that it was replaced by an older copy, or that somebody rewrote it from some point on; certificates
-carry the hash of their charge, so an auditor who holds one asks `contains(hash)`.
+carry the hash of their charge, so an auditor who holds one asks `contains(certificate)`.
 
 Amounts are integers, `SCALE` to one unit of ε or ρ: charges are rounded up, budgets down, and sums are exact. The day of an
 entry is kept, not the moment, because the moment would tell how long a run over private data took.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,6 +19,9 @@ from .names import checked_name, find
 from .spool import Kept
 from .store import LedgerStore, ReadingTurn, WritingTurn
 from .values import Account, Entry, Reservation, VerifyResult, checked_terms, checked_text, checked_units, from_units, show
+
+HASH = re.compile("[0-9a-f]{16,64}")
+"""The hash of an entry, or as much of it as tells it from all others."""
 
 
 class Ledger:
@@ -349,10 +353,24 @@ class Ledger:
         """Make a copy as of one moment, in a new file: for an archive or an auditor. Do not charge both to the same people."""
         self._store.copy_to(os.fspath(path))
 
-    def contains(self, hash: str) -> bool:
-        """Whether the entry with this hash, as carried by a certificate, is in this ledger."""
+    def contains(self, certificate: Any) -> bool:
+        """Whether the entry of this certificate is in this ledger.
+
+        Give the certificate, its `.entry`, or the beginning of it that is printed, of at least 16 digits.
+        """
+        hash = getattr(certificate, "entry", certificate)
+        if not isinstance(hash, str) or not HASH.fullmatch(hash := hash.removesuffix("…").lower()):
+            raise LedgerError(
+                f"an entry is known by the 64 hexadecimal digits of its hash, or by at least the first 16 of them, and this "
+                f"{type(certificate).__name__} holds none: ledger.contains(result.certificate)."
+            )
         with self._store.reading() as turn:
-            return turn.contains(hash)
+            if len(hash) == 64:
+                return turn.contains(hash)
+            found = sum(entry.hash.startswith(hash) for entry in turn.entries(None))
+        if found > 1:
+            raise LedgerError(f"{found} entries of this ledger begin with {hash}; give more digits of the one you mean.")
+        return found == 1
 
     def verify(self) -> VerifyResult:
         """Recount the whole ledger from its first entry, trusting no stored total.

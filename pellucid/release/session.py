@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ..audit.game import Row
 
 
+RECORD_NOTE = "paid for again in every run: the record is not stored"
+
+
 class Session:
     """One named private table with a budget: every release goes through here and is paid for first.
 
@@ -136,6 +139,8 @@ class Session:
         expected, spend = explainer.expected(plan), plan.public.spend
         eps, delta, _ = self._account.guarantee(spend)
         free = self._is_free(explainer, plan)
+        once = getattr(explainer, "record", None) is not None and not free
+        remarks = [remark for model in explainer.models if (remark := model.ready(self.schema).remark)]
         return Preview(
             explainer.describe()["explainer"],
             spend,
@@ -146,7 +151,7 @@ class Session:
             expected.gap,
             {name: float(part) for name, part in plan.shares.items()},
             free or self._account.can_pay(spend.amount),
-            (*expected.notes, *(remark for model in explainer.models if (remark := model.ready(self.schema).remark))),
+            (*expected.notes, *remarks, *([RECORD_NOTE] if once else [])),
             free,
         )
 
@@ -206,7 +211,8 @@ class Session:
         """Pay, ask, and return an explanation with its certificate.
 
         An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
-        noise. Say what it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
+        noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
+        it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
         """
         plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
         if explainer.asks_one_by_one:
@@ -309,6 +315,8 @@ class Session:
 
     def check(self) -> DataCheck:
         """How many cells of each column are missing, unreadable, not declared or out of range, and what they hold most often.
+
+        With an id column also how many people there are, rows without an id, and rows above `max_rows`, which are left out.
 
         Exact numbers and cells of the table, and not private: for whoever runs this process and may see the data. They are in no
         result, certificate, ledger or error. `pel.Completeness` releases the shares privately.

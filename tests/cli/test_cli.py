@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -74,7 +75,7 @@ def run(monkeypatch, capsys, *arguments):
 def test_a_study_from_end_to_end(study, tmp_path, monkeypatch, capsys):
     path = study()
     code, out, _ = run(monkeypatch, capsys, "preview", path)
-    assert code == 0 and "95 %" in out and "left on the account: ε = 2" in out
+    assert code == 0 and "95 %" in out and "left on the account: ε = 2 (there is no ledger yet)\n" in out
     code, out, _ = run(monkeypatch, capsys, "explain", path, "--by", "Ada", "--purpose", "board meeting", "--create")
     assert code == 0 and "left ε = 0.75" in out and "study.db is a new ledger, with a budget of ε = 2" in out
     results = tmp_path / "results"
@@ -97,8 +98,18 @@ def test_a_study_that_cannot_be_paid_charges_nothing(study, tmp_path, monkeypatc
         {"explain": "Distribution", "feature": "sex", "epsilon": 1.5},
         {"explain": "Distribution", "feature": "age", "epsilon": 1.0},
     ]
-    code, _, err = run(monkeypatch, capsys, "explain", study(releases=releases), "--create")
-    assert code == 1 and "would stop at '02 Distribution age'" in err and "Nothing was charged" in err
+    path = study(releases=releases)
+    bill = "it asks for ε = 2.5 in all; left on the account: ε = 2{}; missing: ε = 0.5; it would stop at '02 Distribution age'"
+    code, out, _ = run(monkeypatch, capsys, "preview", path)
+    assert code == 0 and out.endswith(f"the whole study: {bill.format(' (there is no ledger yet)')}\n")
+    code, out, err = run(monkeypatch, capsys, "explain", path, "--create")
+    assert (
+        code == 1 and bill.format(" (there is no ledger yet)") in err and "Nothing was charged" in err and "new ledger" not in out
+    )
+    assert "declare a larger budget" in err and not (tmp_path / "study.db").exists()
+    assert run(monkeypatch, capsys, "ledger", "create", tmp_path / "study.db", "ward-7", "--epsilon", 2)[0] == 0
+    code, _, err = run(monkeypatch, capsys, "explain", path)
+    assert code == 1 and bill.format("") in err and "pellucid ledger raise" in err
     assert pel.Ledger(tmp_path / "study.db").account("ward-7").spent == 0
 
 
@@ -144,21 +155,48 @@ def test_budgets_are_raised_in_the_open(study, tmp_path, monkeypatch, capsys):
         ({"releases": [{"explain": "Distribution", "feature": "age", "epsilon": 0}]}, "positive"),
         ({"models": 3}, "a name for each"),
         ({"clusterings": [1]}, "a name for each"),
-        ({"models": {"risk": {"load": "models.py:nope", "trained_on": "other data"}}}, "could not be loaded"),
+        ({"models": {"risk": {"load": "models.py:nope", "trained_on": "other data"}}}, "loaded: models.py has no 'nope' "),
+        ({"models": {"risk": {"load": "modles.py:risk", "trained_on": "other data"}}}, "no file 'modles.py'.*check the path"),
+        ({"models": {"risk": {"load": "modles.part:risk", "trained_on": "other data"}}}, "'modles'; check the name"),
+        ({"models": {"risk": {"load": "risk.joblib", "trained_on": "other data"}}}, "no file 'risk.joblib'"),
+        ({"name": False}, "'name:' for a boolean.*quotes"),
+        ({"name": ""}, "name: '' is not text"),
+        ({"name": 0}, "name: 0 is not text"),
+        ({"ledger": False}, "'ledger:' for a boolean"),
+        ({"unit": False}, "unit: give a mapping"),
+        ({"models": False}, "a name for each"),
         ({"models": {"risk": {"load": "risk", "trained_on": "other data"}}}, "needs the form"),
         ({"models": {"risk": {"load": "models.py:risk", "output": [0, 1]}}}, "trained_on"),
         ({"models": {"risk": RANKED}}, "one row"),
     ],
 )  # fmt: skip
 def test_wrong_studies_are_one_line_with_the_fix(study, monkeypatch, capsys, changes, words):
-    import re
-
     content = dict(study.content)
     path = study(**changes) if "budget" not in changes or changes["budget"] else study()
     if changes.get("budget", 1) is None:
         path.write_text(yaml.safe_dump({k: v for k, v in content.items() if k != "budget"}))
     code, _, err = run(monkeypatch, capsys, "explain", path, "--create")
     assert code == 1 and err.startswith("error: ") and len(err.strip().splitlines()) == 1 and re.search(words, err), err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import math\nimport xgboots\n", r"ModuleNotFoundError: No module named 'xgboots' \(broken\.py, line 2\)\."),
+        ("def made():\n    return [][1]\n\nrisk = made()\n", r"IndexError: list index out of range \(broken\.py, line 2\)\."),
+        ("import json\n\nrisk = json.loads('{')\n", r"JSONDecodeError: .*\(broken\.py, line 3\)\."),
+        ("risk = (\n", r"SyntaxError: .*\(broken\.py, line 1\)\."),
+        ("def risk(d)\n", r"SyntaxError: .*\(broken\.py, line 1\)\."),
+        ("raise ValueError\n", r"ValueError \(broken\.py, line 1\)\."),
+    ],
+)
+@pytest.mark.parametrize("form", ["broken.py", "broken"])
+def test_what_goes_wrong_in_the_code_of_a_study_is_said(form, text, words, study, tmp_path, monkeypatch, capsys):
+    (tmp_path / "broken.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = study(models={"risk": {"load": f"{form}:risk", "output": [0, 1], "trained_on": "other data"}})
+    code, _, err = run(monkeypatch, capsys, "explain", path, "--create")
+    assert code == 1 and re.search(words, err) and "check the" not in err and len(err.strip().splitlines()) == 1, err
 
 
 @pytest.mark.parametrize(
@@ -370,7 +408,7 @@ def test_check_counts_cells_for_the_owner_without_opening_an_account(study, tmp_
     monkeypatch.setattr(sys, "argv", ["pellucid", "check", str(study(models={"risk": {"load": "nothing.py:gone"}}))])
     cli.main()
     out, err = capsys.readouterr()
-    assert out.startswith("NOT PRIVATE") and err.startswith("NOT PRIVATE") and not (tmp_path / "study.db").exists()
+    assert out.startswith("NOT PRIVATE") and (out + err).count("NOT PRIVATE") == 1 and not (tmp_path / "study.db").exists()
     assert "age: 200 unreadable (100.0%)" in out and "decimal commas" in out and "100 × 'f' (not declared)" in out
     monkeypatch.setattr(sys, "argv", ["pellucid", "check", str(study()), "--json"])
     cli.main()

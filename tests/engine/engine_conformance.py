@@ -362,6 +362,13 @@ class EngineConformance(ABC):
             wanted = [row[column.name] for row in conditions]
             assert list(column.conditions.values()) == [wanted.count(1 + i) for i in range(len(column.conditions))]
             assert sum(cause.cells for cause in column.causes) == wanted.count(2) + wanted.count(3)
+        assert (found.ids is None) == (unit.column is None)
+        if found.ids is not None:
+            rows = [i for i in frame[unit.column] if i is not None and i == i and str(i).strip()]
+            often = [rows.count(one) for one in set(rows)]
+            surplus = [number - unit.max_rows for number in often if number > unit.max_rows]
+            assert (found.ids.people, found.ids.without) == (len(often), 90 - len(rows))
+            assert (found.ids.above, found.ids.left_out) == (len(surplus), sum(surplus))
 
     @pytest.mark.parametrize("kind", [Couples(), Couples(3)], ids=repr)
     def test_couples(self, kind):

@@ -105,3 +105,21 @@ def test_bytes_that_are_no_text_are_counted():
     text = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 2, 4], np.int32)), pa.py_buffer(b"\xff\xfe27")])
     found = pel.Session({"bmi": text}, pel.Schema({"bmi": pel.Number(10, 60)}), pel.Budget(epsilon=1.0)).check()["bmi"]
     assert found.conditions == {"missing": 0, "unreadable": 1, "out of range": 0} and found.causes[0].text == "\ufffd\ufffd"
+
+
+def test_the_id_column():
+    data = {"code": [0, 1, 2, 0, 1, 2, 0, 1], "id": ["a", "a", "a", "b", None, " ", "c", "c"]}
+    unit = pel.Unit("id", max_rows=1)
+    found = pel.Session(data, pel.Schema({"code": pel.Category([0, 1, 2])}), pel.Budget(epsilon=1.0), unit=unit).check()
+    ids = {"column": "id", "max_rows": 1, "people": 3, "without": 2, "above": 2, "left_out": 3}
+    assert found.to_dict()["ids"] == ids and found.rows == 8
+    said = "  id: 3 people; 2 with more than 1 row, 3 rows left out for it; 2 rows without an id, left out"
+    assert said in str(found).splitlines()
+    assert opened(table()).check().ids is None and opened(table()).check().to_dict()["ids"] is None
+
+
+def test_clean_ids_say_so():
+    unit = pel.Unit("id", max_rows=2)
+    data = {"code": [0, 1, 2], "id": ["a", "a", "b"]}
+    found = pel.Session(data, pel.Schema({"code": pel.Category([0, 1, 2])}), pel.Budget(epsilon=1.0), unit=unit).check()
+    assert "  id: 2 people" in str(found).splitlines()

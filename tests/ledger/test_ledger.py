@@ -279,6 +279,19 @@ def test_contains_finds_what_certificates_carry(ledger):
     assert not ledger.contains("0" * 64)
 
 
+def test_contains_takes_the_printed_beginning_of_a_hash(ledger):
+    entry = pay(ledger)
+    assert ledger.contains(entry.hash[:16]) and ledger.contains(f"{entry.hash[:16]}…") and ledger.contains(entry.hash.upper())
+    assert not ledger.contains("0" * 16)
+
+
+@pytest.mark.parametrize("wrong", ["", "0" * 15, "g" * 64, "0" * 65, 12, None, object()])
+def test_contains_refuses_what_is_no_hash(ledger, wrong):
+    with pytest.raises(LedgerError, match="first 16") as refused:
+        ledger.contains(wrong)
+    assert "damaged" not in str(refused.value)
+
+
 def test_equal_entries_in_two_ledgers_have_different_hashes():
     hashes = []
     for _ in range(2):
@@ -479,6 +492,13 @@ def test_a_cut_tail_is_found_through_the_hash_on_a_certificate(path):
     with Ledger(path) as ledger:
         assert ledger.verify().ok
         assert not ledger.contains(certificate)
+
+
+def test_a_beginning_that_several_hashes_have_is_refused(path):
+    filled(path)
+    tamper(path, "UPDATE entries SET hash = 'aaaaaaaaaaaaaaaa' || substr(hash, 17) WHERE seq < 3")
+    with Ledger(path) as ledger, pytest.raises(LedgerError, match=r"2 entries .* more digits"):
+        ledger.contains("a" * 16)
 
 
 def test_a_charge_does_not_rest_on_an_edited_entry(path):

@@ -173,3 +173,14 @@ def test_a_record_is_found_by_such_a_search(tmp_path):
     session.ledger.close()
     scaled = (RECORDS[0]["age"] - 17) / 73
     assert repr(scaled).encode() in (tmp_path / "ledger.db").read_bytes()
+
+
+@pytest.mark.parametrize("asked", ["local, stable", "values, linear", "picks, asked"])
+def test_a_preview_says_that_a_request_about_a_record_is_paid_for_again(asked):
+    session, explainer = pel.Session(table(), SCHEMA, budget=pel.Budget(epsilon=1.0)), ASKED[asked](RECORDS[0])
+    note = "note: paid for again in every run: the record is not stored"
+    assert note in str(session.preview(explainer, share=0.5))
+    session.release(explainer, share=0.5)
+    known = session.preview(explainer, share=0.5)
+    assert known.free and note not in str(known), "in the same process it is known again"
+    assert note not in str(session.preview(pel.Distribution("age"), share=0.5))
