@@ -31,7 +31,9 @@ NUMBERS = 12
 """Numbers of a release that a score is learned from."""
 FEWEST = 200
 """Releases of each table, whatever the time."""
-WHOLE = 5
+MANY = 1000
+"""Whole releases of each table that a score can be learned from."""
+WHOLE = 20
 """One release in so many is whole, where the others are draws of its noise."""
 DELTA = 0.05
 """Under zCDP the claim is looked at where it can be measured: the ε that ρ gives at this δ. It is no δ to live with."""
@@ -139,7 +141,7 @@ def looks(
     if not known_in_advance(plan) or runs <= FEWEST:
         return Looks(heard(explainer, world, pair, runs, seconds, told))
     kept = [Kept(engine.totals) for engine in engines]
-    whole = heard(explainer, world, pair, max(FEWEST, runs // WHOLE), seconds, told)
+    whole = heard(explainer, world, pair, min(runs, max(MANY, runs // WHOLE)), seconds, told)
     return Looks(whole, (drawn(plan, kept[0], kept, runs), drawn(plan, kept[1], kept, runs)))
 
 

@@ -54,7 +54,9 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         if hasattr(error, "format_message"):  # wrong usage of the command line itself
-            typer.echo(f"error: {error.format_message()}", err=True)
+            # Empty where help was all that was asked for, and shown.
+            if said := error.format_message():
+                typer.echo(f"error: {said}", err=True)
             sys.exit(2)
         typer.echo(
             f"error: something unexpected happened ({type(error).__name__}); details are withheld because they may quote data.",

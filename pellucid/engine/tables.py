@@ -25,6 +25,11 @@ from .shield import CHANGED
 T = TypeVar("T")
 
 UNREADABLE = "the data file cannot be read as Parquet; check the path and that it was written completely."
+PARQUET = (".parquet", ".pq")
+NOT_PARQUET = (
+    "only Parquet files are read, and the data file is none; convert it first, for example "
+    "pandas.read_csv('people.csv').to_parquet('people.parquet'), or give a session the DataFrame itself."
+)
 
 
 class Table(Protocol):
@@ -103,7 +108,7 @@ class ParquetTable:
             _let_pass(states)
         footers = _attempt(lambda: [pq.read_metadata(path) for path in self.paths])
         if states is None or footers is None:
-            raise DataError(UNREADABLE)
+            raise DataError(UNREADABLE if all(path.suffix in PARQUET for path in self.paths) else NOT_PARQUET)
         schemas = [{field.name: field.type for field in footer.schema.to_arrow_schema()} for footer in footers]
         if any(schema != schemas[0] for schema in schemas):
             raise DataError("the Parquet files of the folder differ in their columns; write them with one schema.")

@@ -235,7 +235,7 @@ class Ledger:
             left = latest.budget - latest.spent
             if amount > left:
                 currency = self._standing(turn, name)[0].currency
-                raise BudgetExceeded(name, currency, float(from_units(amount)), float(from_units(left)))
+                raise BudgetExceeded(name, currency, float(from_units(amount)), float(from_units(left)), self.durable)
             entry = self._append(
                 turn, head, account=name, kind="reserve", amount=amount, **texts,
                 budget=latest.budget, spent=latest.spent + amount, bounded=latest.bounded,

@@ -92,6 +92,9 @@ class SqliteStore(LedgerStore):
     def copy_to(self, target: str) -> None:
         if os.path.exists(target):
             raise LedgerUnavailable(f"{target!r} is there already; give the path of a new file.")
+        folder = os.path.dirname(os.path.abspath(target))
+        if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+            raise LedgerUnavailable(f"no copy can be written to {target!r}: its folder does not exist, or cannot be written.")
         with self._lock:
             connection = self._connected()
             try:

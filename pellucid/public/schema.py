@@ -455,6 +455,8 @@ class Schema(Mapping[str, Feature]):
 
 
 def _feature_from(name: str, entry: Any) -> Feature:
+    if isinstance(entry, Mapping) and {"boolean", "bool"} & set(entry):
+        raise SchemaError(f"column {name!r}: booleans are a category; write category: [false, true].")
     if not isinstance(entry, Mapping) or ("number" in entry) == ("category" in entry):
         raise SchemaError(f"column {name!r}: give either 'number: [lo, hi]' or 'category: [values]'.")
     kind = "number" if "number" in entry else "category"

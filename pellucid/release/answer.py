@@ -13,6 +13,7 @@ from ..mechanisms import NoiseLaw
 from ..query.bound import Bound
 from ..query.bounds import Box, Cells, CountedBox
 from ..query.image import Image
+from .explanation import checked_level
 from .uncounted import Uncounted
 
 
@@ -31,7 +32,7 @@ class Mean:
 
     def half_widths(self, level: float) -> np.ndarray:
         """Error bars of each mean. With a noisy count the error of the ratio is drawn from the public law of the noise."""
-        radius, centre = (self.hi - self.lo) / 2, (self.hi + self.lo) / 2
+        level, radius, centre = checked_level(level), (self.hi - self.lo) / 2, (self.hi + self.lo) / 2
         if not self.noisy_count:
             return np.full(len(self.values), radius * self.law.half_width(level) / self.count)
         if self.count < 1:

@@ -60,12 +60,14 @@ class Preview:
     def __str__(self) -> str:
         low, high = float(np.min(self.error)), self.largest_error
         size = f"±{high:.4g}" if math.isclose(low, high) else f"±{low:.4g} to ±{high:.4g}"
+        outputs = "one output," if len(self.labels) == 1 else f"{len(self.labels)} outputs, each"
         lines = [
             f"{self.explainer} for {self.spend.text}"
             + (f" (ε = {self.epsilon:.4g} at δ = {self.delta:g})" if self.delta else ""),
-            f"  {len(self.labels)} outputs, each within {size} of the value without noise (95 %)",
-            f"  two outputs are told apart with 95 % when they differ by {self.gap:.4g} or more",
+            f"  {outputs} within {size} of the value without noise (95 %)",
         ]
+        if len(self.labels) > 1:
+            lines.append(f"  two outputs are told apart with 95 % when they differ by {self.gap:.4g} or more")
         if len(self.stages) > 1:
             lines.append("  stages: " + ", ".join(f"{name} {share:.0%}" for name, share in self.stages.items()))
         lines += [f"  note: {note}" for note in self.notes]

@@ -210,9 +210,14 @@ class Session:
     ) -> Explanation:
         """Pay, ask, and return an explanation with its certificate.
 
-        An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
-        noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
-        it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
+                An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
+        <<<<<<< HEAD
+                noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
+                it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
+        =======
+                noise. A record asked about is not stored, so a request with `record=` is known again in the same process only.
+                Say what it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
+        >>>>>>> users
         """
         plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
         if explainer.asks_one_by_one:
@@ -348,6 +353,9 @@ class Session:
 
     def _plan(self, explainer: Explainer, spend: Spend, again: bool = False) -> Plan:
         """`again` tries models that were tried before: what they were then says nothing about what they are now."""
+        if isinstance(explainer, type) and issubclass(explainer, Explainer):
+            name = explainer.__name__
+            raise PlanError(f"{name} is a class: write pel.{name}(), with its settings between the brackets.")
         if not isinstance(explainer, Explainer):
             raise PlanError(f"{type(explainer).__name__} is not an explainer; see pellucid.explainers.")
         explainer.columns(self.schema)

@@ -198,8 +198,8 @@ class Channel:
             # The account's budget is the ledger's to enforce; the slice is a limit of ours.
             units, left = charge_units(charge.amount), self._slice_left
             if units > left:
-                asked, rest = float(charge.amount), float(from_units(left))
-                raise BudgetExceeded(self._account.name, self.plan.public.spend.currency, asked, rest)
+                currency, asked, rest = self.plan.public.spend.currency, float(charge.amount), float(from_units(left))
+                raise BudgetExceeded(self._account.name, currency, asked, rest, self._account.ledger.durable)
             paid = self._account.reserve(units, request=request, **self._signed())
             self._unseen += units
             return paid

@@ -226,7 +226,10 @@ def _from_text(text: str, box: Mapping[str, Any]) -> list[sympy.Expr]:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise PlanError(f"{text[:200]!r} is not a formula; write for example 'a**2 + exp(2*b - a)'.") from None
+        raise PlanError(
+            f"{text[:200]!r} is not a formula; write for example 'a**2 + exp(2*b - a)'. The names of columns in it are plain "
+            "words: rename those that are not."
+        ) from None
     parts = tree.elts if isinstance(tree, ast.Tuple | ast.List) else [tree]
     if not parts:
         raise PlanError("the formula is empty.")

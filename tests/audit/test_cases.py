@@ -50,12 +50,12 @@ def test_the_worst_neighbours_attain_what_noise_is_scaled_to(name):
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
-        ("partial dependence, replace", 12_000),
-        ("distribution, people with several rows", 12_000),
-        ("Shapley ranking, replace", 10_000),
-        ("permutation importance, ranking, replace", 12_000),
-        ("private plot, replace", 12_000),
-        ("stream, one-shot", 12_000),
+        ("partial dependence, replace", 20_000),
+        ("distribution, people with several rows", 20_000),
+        pytest.param("Shapley ranking, replace", 20_000, marks=pytest.mark.slow),
+        pytest.param("permutation importance, ranking, replace", 20_000, marks=pytest.mark.slow),
+        pytest.param("private plot, replace", 20_000, marks=pytest.mark.slow),
+        pytest.param("stream, one-shot", 12_000, marks=pytest.mark.slow),
     ],
 )
 def test_most_of_a_claim_is_measured(name, runs):

@@ -234,3 +234,9 @@ def test_check_looks_at_the_ids(study, tmp_path, pellucid):
 def test_explain_says_what_is_paid_for_again(pellucid):
     _, out, _ = pellucid("explain", "--help")
     assert "paid for again in every run" in " ".join(out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("arguments", [(), ("ledger",)])
+def test_help_alone_is_no_error(arguments, pellucid):
+    _, out, err = pellucid(*arguments)
+    assert "Usage" in out + err and "error" not in err

@@ -348,3 +348,9 @@ def test_looking_up_compiled_or_not(monkeypatch):
                 np.testing.assert_array_equal(fast.look_up(table, values, low), quick)
                 assert fast.look_up(table, values + kind(100), 90 + low + 120) is None
             assert fast.look_up(table, values + kind(100), 90 + low + 120) is None
+
+
+def test_a_file_of_another_kind_is_to_be_converted(tmp_path):
+    (tmp_path / "people.csv").write_text("age,sex\n30,F\n")
+    with pytest.raises(pel.DataError, match=r"only Parquet files are read.*read_csv.*to_parquet"):
+        open_table(tmp_path / "people.csv")

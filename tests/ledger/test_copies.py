@@ -290,3 +290,10 @@ def test_what_the_version_before_adds_later_is_counted_again(path):
         ledger.reserve("ward-ε", 1, key="", request="{}")
     with Ledger(path) as ledger:
         assert ledger.verify().ok and ledger.verify().entries == entries + 1
+
+
+def test_a_copy_into_a_folder_that_is_not_there_names_the_copy(path, tmp_path):
+    target = tmp_path / "nodir" / "x.db"
+    with Ledger(path, create=True) as ledger, pytest.raises(LedgerUnavailable, match="its folder does not exist") as refused:
+        ledger.copy_to(target)
+    assert str(target) in str(refused.value) and str(path) not in str(refused.value)

@@ -152,3 +152,9 @@ def test_a_schema_that_says_what_the_version_before_took_is_the_same_schema():
     for left_open in (pel.Number(10, 60), pel.Category(["F", "M"]), pel.Boolean()):
         again = pel.Schema.from_dict(pel.Schema({"c": left_open}).to_dict())["c"]
         assert again == left_open and again.to_dict()["missing"] == "exclude"
+
+
+@pytest.mark.parametrize("word", ["boolean", "bool"])
+def test_booleans_are_a_category(word):
+    with pytest.raises(pel.SchemaError, match=r"column 'smoker': booleans are a category; write category: \[false, true\]"):
+        pel.Schema.from_dict({"features": {"smoker": {word: True}}})

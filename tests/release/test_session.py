@@ -479,3 +479,18 @@ def test_words_of_user_code_do_not_pass_as_ours(schema, people):
     with pytest.raises(pel.ReleaseFailed) as caught:
         engine.totals(Sum(tells, bounds.Box(1, 0, 1), columns=("age",)))
     assert "age" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_a_class_is_no_request(tmp_path):
+    session = pel.Session({"age": [30] * 100}, pel.Schema({"age": pel.Number(0, 99)}), budget=pel.Budget(epsilon=1.0))
+    with pytest.raises(pel.PlanError, match=r"write pel\.Completeness\(\)"):
+        session.release(pel.Completeness, epsilon=0.5)
+
+
+def test_the_budget_of_a_ledger_in_memory_is_raised_by_nobody(tmp_path):
+    data, schema = {"age": [30] * 100}, pel.Schema({"age": pel.Number(0, 99)})
+    for place in (None, tmp_path / "ledger.db"):
+        session = pel.Session(data, schema, budget=pel.Budget(epsilon=1.0), name="ward", ledger=place, create=True)
+        with pytest.raises(pel.BudgetExceeded, match="Ask for at most 1") as refused:
+            session.release(pel.Distribution("age"), epsilon=2.0)
+        assert ("pellucid ledger raise" in str(refused.value)) == (place is not None)

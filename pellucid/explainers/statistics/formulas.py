@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import PlanError
+from ...errors import PlanError, SchemaError
 from ...public.frozen import settle
 from ...public.rows import Rows
 from ...public.schema import Category, Number, Schema
@@ -33,6 +34,7 @@ class OfFormula(Explainer):
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         for name in self.formula.variables:
+            _refuse_calculated_names(name, schema)
             feature = schema[name]
             if not isinstance(feature, Number) and not feature.numeric:
                 raise PlanError(f"the formula uses {name!r}, whose categories are text; a formula needs numbers.")
@@ -45,6 +47,17 @@ class OfFormula(Explainer):
     def over(self, schema: Schema) -> Partial:
         """The formula over the declared range of every attribute."""
         return partial(self.formula, {name: schema[name] for name in self.formula.variables})
+
+
+def _refuse_calculated_names(name: str, schema: Schema) -> None:
+    """Say what is wrong with education-num: to a formula it is a difference of two columns that are not there."""
+    read = [column for column in schema if not column.isidentifier() and name in re.findall(r"\w+", column)]
+    if name not in schema and read:
+        plain = "_".join(re.findall(r"\w+", read[0]))
+        raise SchemaError(
+            f"{name!r} is not declared in the schema, and a formula cannot name {read[0]!r}: it would be calculated. Rename the "
+            f"column, in the table and the schema, for example to {plain!r}."
+        )
 
 
 def formula_columns(formula: Formula, rows: Rows) -> list[np.ndarray]:

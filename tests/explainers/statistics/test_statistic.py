@@ -73,3 +73,25 @@ def test_tables_have_a_row_per_output(seeded):
     np.testing.assert_array_equal(frame["value"], made.values)
     shares = session(schema()).release(pel.AttributeShares(FORMULA), epsilon=1.0).to_frame()
     assert list(shares) == ["feature", "x", "value", "lower", "upper", *uncounted] and shares["x"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("formula", ["education-num", "age + education-num"])
+def test_a_column_that_a_formula_would_calculate_is_to_be_renamed(formula):
+    schema = pel.Schema({"education-num": pel.Number(0, 20), "age": pel.Number(0, 99)})
+    session = pel.Session({name: [1.0] * 100 for name in schema}, schema, budget=pel.Budget(epsilon=1.0))
+    with pytest.raises(pel.SchemaError, match=r"cannot name 'education-num'.*to 'education_num'"):
+        session.preview(pel.Statistic(formula), epsilon=0.1)
+    with pytest.raises(pel.PlanError, match="plain words: rename"):
+        pel.Statistic("hours per week")
+
+
+def test_one_output_is_compared_with_no_other_and_its_level_is_checked():
+    session = pel.Session({"age": [30.0] * 100}, pel.Schema({"age": pel.Number(0, 99)}), budget=pel.Budget(epsilon=1.0))
+    said = str(session.preview(pel.Statistic("age"), epsilon=0.5))
+    assert "one output, within ±" in said and "told apart" not in said
+    assert "2 outputs, each within ±" in (two := str(session.preview(pel.Statistic(["age", "2*age"]), epsilon=0.5)))
+    assert "told apart" in two
+    for aggregate in ("mean", "sum"):
+        result = session.release(pel.Statistic("age", aggregate=aggregate), epsilon=0.5)
+        with pytest.raises(pel.PlanError, match="level=90: give a probability"):
+            result.interval(90)
