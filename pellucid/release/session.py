@@ -210,14 +210,9 @@ class Session:
     ) -> Explanation:
         """Pay, ask, and return an explanation with its certificate.
 
-                An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
-        <<<<<<< HEAD
-                noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
-                it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
-        =======
-                noise. A record asked about is not stored, so a request with `record=` is known again in the same process only.
-                Say what it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
-        >>>>>>> users
+        An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
+        noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
+        it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
         """
         plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
         if explainer.asks_one_by_one:
