@@ -32,7 +32,7 @@ DRAWS = 4000
 SIGMAS = 5.0
 """A check that draws is wrong about good noise once in a million times."""
 SCHEMA = Schema({"age": Number(17, 90), "dose": Number(0, 1), "sex": Category(["F", "M"])})
-KINDS = (("laplace", "L1"), ("k-norm", "L∞"), ("gaussian", "L2"))
+KINDS = {"laplace": ("L1", "discrete-laplace"), "k-norm": ("L∞", "k-norm-lattice"), "gaussian": ("L2", "discrete-gaussian")}
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,16 @@ def checks() -> list[Callable[[], Finding]]:
     return [fresh_noise, own_noise, low_bits, one_unit_left, fixed_shape, no_canaries, quiet_refusal]
 
 
-def _mechanism(kind: str, norm: str, size: int, scale: int = 10**6) -> Mechanism:
-    return Mechanism(kind, size, Fraction(scale), norm, float(scale), Fraction(1), "")  # type: ignore[arg-type]
+def _mechanism(kind: str, size: int, scale: int = 10**6) -> Mechanism:
+    norm, claim = KINDS[kind]
+    return Mechanism(kind, size, Fraction(scale), norm, float(scale), Fraction(1), claim)  # type: ignore[arg-type]
 
 
 def fresh_noise() -> Finding:
     """Draws that follow one another have nothing to do with each other, and none is used twice."""
     worst, repeated = 0.0, 0
-    for kind, norm in KINDS:
-        drawn = [tuple(add_noise([0, 0, 0], _mechanism(kind, norm, 3))) for _ in range(DRAWS)]
+    for kind in KINDS:
+        drawn = [tuple(add_noise([0, 0, 0], _mechanism(kind, 3))) for _ in range(DRAWS)]
         repeated += DRAWS - len(set(drawn))
         noise = _signs(np.array(drawn, dtype=float))
         worst = max(worst, float(np.abs((noise[1:] * noise[:-1]).mean(axis=0)).max()))
@@ -76,8 +77,8 @@ def fresh_noise() -> Finding:
 def own_noise() -> Finding:
     """Every number has noise of its own: signs of two coordinates agree half of the time. (K-norm noise has one common size.)"""
     worst = 0.0
-    for kind, norm in KINDS:
-        noise = _signs(np.array([add_noise([0] * 4, _mechanism(kind, norm, 4)) for _ in range(DRAWS)], dtype=float))
+    for kind in KINDS:
+        noise = _signs(np.array([add_noise([0] * 4, _mechanism(kind, 4)) for _ in range(DRAWS)], dtype=float))
         products = noise.T @ noise / DRAWS
         worst = max(worst, float(np.abs(products - np.diag(np.diag(products))).max()))
     limit = SIGMAS / DRAWS**0.5
@@ -92,8 +93,8 @@ def _signs(noise: np.ndarray) -> np.ndarray:
 def low_bits() -> Finding:
     """The last bits of wide noise are those of a fair coin: floats rounded to a grid of their own give totals away."""
     worst = 0.0
-    for kind, norm in KINDS:
-        drawn = np.array([add_noise([0], _mechanism(kind, norm, 1, 10**9))[0] for _ in range(DRAWS)])
+    for kind in KINDS:
+        drawn = np.array([add_noise([0], _mechanism(kind, 1, 10**9))[0] for _ in range(DRAWS)])
         for bit in range(8):
             worst = max(worst, abs(float(((drawn >> bit) & 1).mean()) - 0.5))
     limit = SIGMAS / 2 / DRAWS**0.5
