@@ -45,12 +45,13 @@ def test_ours_is_near_chance_over_all_studies(membership):
     assert 0.46 < np.mean([found["ours", 1.0].value for found in membership.values()]) < 0.55
 
 
-@pytest.mark.parametrize("name", ["tracing", "clusters"])
+@pytest.mark.parametrize("name", ["tracing", pytest.param("clusters", marks=pytest.mark.slow)])
 def test_noise_twenty_times_too_small_is_noticed(name, monkeypatch):
     monkeypatch.setattr(source, "current", Scaled(0, 1 / 20))
     assert figures(ATTACKS[name](epsilons=(1.0,)), 8)["ours", 1.0].low > NOT_SEEN
 
 
+@pytest.mark.slow
 def test_the_record_is_read_from_its_values_unless_it_is_the_secret():
     found = figures(ATTACKS["shapley-record"](epsilons=(1.0,)), 6)
     nothing = found[EXACT].baseline
@@ -60,6 +61,7 @@ def test_the_record_is_read_from_its_values_unless_it_is_the_secret():
     assert found["ours, record not the secret", 1.0].value > 0.65, "central privacy is not about the record; the docs say so"
 
 
+@pytest.mark.slow
 def test_the_record_is_read_from_slopes_without_noise():
     found = figures(ATTACKS["local-record"](epsilons=(1.0,)), 5)
     nothing = found[EXACT].baseline
@@ -67,6 +69,7 @@ def test_the_record_is_read_from_slopes_without_noise():
     assert found["ours", 1.0].value < nothing + 0.22
 
 
+@pytest.mark.slow
 def test_unlimited_questions_give_the_column_away_and_a_budget_ends_them():
     attack = ATTACKS["questions"](epsilons=(1.0,))
     found = figures(attack, 3)

@@ -51,7 +51,7 @@ def test_the_worst_neighbours_attain_what_noise_is_scaled_to(name):
     ("name", "runs"),
     [
         ("partial dependence, replace", 20_000),
-        ("distribution, people with several rows", 20_000),
+        pytest.param("distribution, people with several rows", 20_000, marks=pytest.mark.slow),
         pytest.param("Shapley ranking, replace", 20_000, marks=pytest.mark.slow),
         pytest.param("permutation importance, ranking, replace", 20_000, marks=pytest.mark.slow),
         pytest.param("private plot, replace", 20_000, marks=pytest.mark.slow),
