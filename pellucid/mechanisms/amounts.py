@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -92,11 +92,9 @@ def _log_delta(rho: float, epsilon: float, alpha: float) -> float:
     return (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
 
 
-def delta_of_rho(rho: float, epsilon: float) -> float:
-    """A δ for which ρ-zCDP implies (ε, δ)-DP; never too small. Claim: zcdp-conversion"""
-    if rho <= 0:
-        return 0.0
-    # Golden-section search over log(α - 1). Whatever α it stops at, the δ it gives is valid; the best one is merely smaller.
+def _best_order(rho: float, epsilon: float) -> float:
+    """The α that gives about the smallest δ. Whatever α a search stops at, the δ it gives is valid."""
+    # Golden-section search over log(α - 1).
     low, high = -12.0, math.log(max(2.0, 2 * (epsilon + rho) / rho)) + 6
     ratio = (math.sqrt(5) - 1) / 2
     for _ in range(70):
@@ -105,7 +103,16 @@ def delta_of_rho(rho: float, epsilon: float) -> float:
             high = right
         else:
             low = left
-    return min(1.0, math.exp(min(0.0, _log_delta(rho, epsilon, 1 + math.exp((low + high) / 2)))) * (1 + 1e-9))
+    return 1 + math.exp((low + high) / 2)
+
+
+def _delta_at(rho: float, epsilon: float, order: float) -> float:
+    return min(1.0, math.exp(min(0.0, _log_delta(rho, epsilon, order))) * (1 + 1e-9))
+
+
+def delta_of_rho(rho: float, epsilon: float) -> float:
+    """A δ for which ρ-zCDP implies (ε, δ)-DP; never too small. Claim: zcdp-conversion"""
+    return _delta_at(rho, epsilon, _best_order(rho, epsilon)) if rho > 0 else 0.0
 
 
 def _edge(good: Callable[[float], bool], inside: float, outside: float) -> float:
@@ -136,6 +143,61 @@ def epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> float:
         return 0.0
     enough = r + 2 * math.sqrt(r * math.log(1 / target)) + 1e-9
     return _edge(lambda epsilon: delta_of_rho(r, epsilon) <= target, inside=enough, outside=0.0) * (1 + 1e-12)
+
+
+def order_of(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
+    """The Rényi order at which an (ε, δ) account counts what is not pure: the best one for zCDP alone, to six digits.
+
+    >>> float(order_of(1.0, 1e-6))
+    21.9845
+    """
+    best = _best_order(float(rho_of_epsilon_delta(epsilon, delta)), float(epsilon)) - 1
+    return 1 + Fraction(f"{best:.5e}")
+
+
+def rho_at_order(epsilon: Fraction | float, delta: Fraction | float, order: Fraction) -> Fraction:
+    """The largest ρ (rounded down to 1e-12) for which a Rényi divergence of at most order·ρ at this one order implies (ε, δ)-DP.
+
+    Claim: either-account
+    """
+    eps, target, alpha = float(epsilon), float(delta), float(order)
+    largest = _edge(lambda rho: _delta_at(rho, eps, alpha) <= target, inside=0.0, outside=eps + 1.0)
+    return Fraction(math.floor(largest * RESOLUTION), RESOLUTION)
+
+
+def epsilon_at_order(rho: Fraction | float, delta: Fraction | float, order: Fraction) -> float:
+    """The smallest ε (rounded up) that a Rényi divergence of at most order·ρ at this one order implies at δ."""
+    r, target, alpha = float(rho), float(delta), float(order)
+    if r == 0:
+        return 0.0
+    enough = alpha * r + math.log(1 / target) / (alpha - 1) + 1e-9
+    return _edge(lambda epsilon: _delta_at(r, epsilon, alpha) <= target, inside=enough, outside=0.0) * (1 + 1e-12)
+
+
+def rho_of_pure(epsilon: Fraction | float, order: Fraction | float) -> float:
+    """What a pure ε release costs at a Rényi order, divided by the order; never too small, at most ε²/2. Claim: either-account
+
+    >>> round(rho_of_pure(0.25, 22), 6), round(rho_of_pure(0.01, 22), 9)
+    (0.010117, 4.9619e-05)
+    """
+    eps, alpha = float(epsilon), float(order)
+    if alpha * eps > 600:
+        return eps / alpha * (1 + 1e-12)
+    # log(cosh((α - ½)ε) / cosh(ε/2)), written so that nothing cancels.
+    grown = 2 * math.sinh(alpha * eps / 2) * math.sinh((alpha - 1) * eps / 2) / math.cosh(eps / 2)
+    return math.log1p(grown) / (alpha - 1) / alpha * (1 + 1e-12)
+
+
+def epsilon_of_mix(pure: Sequence[float], rho: float, delta: float) -> float:
+    """An ε at δ for pure releases beside zCDP ones of ρ in all, at the Rényi order that suits them. Claim: composition"""
+
+    def at(step: float) -> float:
+        order = 1 + math.exp(step)
+        together = order * (rho + math.fsum(rho_of_pure(epsilon, order) for epsilon in pure))
+        return together + (order * math.log1p(-1 / order) - math.log(order - 1) - math.log(delta)) / (order - 1)
+
+    # Every order gives a valid ε; the best one is merely smaller.
+    return max(0.0, min(at(step / 50) for step in range(-600, 601)) * (1 + 1e-9))
 
 
 def to_replace(epsilon: float = 0.0, delta: float = 0.0, rho: float = 0.0) -> dict[str, float]:

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ..errors import MissingExtra
-from . import samplers
+from . import bulk, samplers
 from .assignment import Assignment, AssignmentScores, Candidates, draw_assignment
 
 
@@ -56,22 +56,32 @@ LIBRARY_LIMIT = 2.0**50
 to this scale, where reaching 2^63 has probability exp(-8192); beyond it ours, whose integers have no end."""
 
 
+MANY = 64
+"""From so many draws on those of a whole array at once are faster; the law is the same."""
+
+
 class SystemSource:
     """Secure randomness. Noise is drawn around zero and added to totals that may be larger than 64 bits."""
 
     private = True
 
     def laplace(self, scale: float, size: int) -> list[int]:
+        if size >= MANY:
+            return bulk.laplace(Fraction(scale), size, secrets.token_bytes)
         if scale <= LIBRARY_LIMIT:
             return _opendp("laplace", scale)([0] * size)
         return [samplers.laplace(Fraction(scale), secrets.randbelow) for _ in range(size)]
 
     def gaussian(self, scale: float, size: int) -> list[int]:
+        if size >= MANY:
+            return bulk.gaussian(Fraction(scale), size, secrets.token_bytes)
         if scale <= LIBRARY_LIMIT:
             return _opendp("gaussian", scale)([0] * size)
         return [samplers.gaussian(Fraction(scale), secrets.randbelow) for _ in range(size)]
 
     def cube(self, ratio: Fraction, size: int) -> list[int]:
+        if size >= MANY:
+            return bulk.cube(ratio, size, secrets.token_bytes)
         return samplers.cube(ratio, size, secrets.randbelow)
 
     def pick(self, scores: list[int], rate: Fraction, flip: bool) -> int:
