@@ -1,6 +1,7 @@
 """Kill processes at random moments of whole releases, and copy the ledger meanwhile: is anything lost, or released uncharged?
 
     python benchmarks/kill_release.py --releases 10000
+    python benchmarks/kill_release.py --releases 1 --kills 10000 --longest 0.15      # most of them in the middle of one release
 
 Several processes at once open a session on one ledger and release as fast as they can, telling each result as soon as they hold
 it; each is ended with SIGKILL at a random moment, and another takes its place. Meanwhile the ledger's file is copied as any
@@ -148,8 +149,8 @@ def copies_for_ever(ledger: Path, told: int, pause: float) -> None:
         time.sleep(pause * random.random())
 
 
-def kill(ledger: Path, releases: int, processes: int, longest: float, pause: float) -> Found:
-    """Releases until so many were told, by processes that are all killed sooner or later."""
+def kill(ledger: Path, releases: int, processes: int, longest: float, pause: float, kills: int = 0) -> Found:
+    """Releases until so many were told and so many processes killed: all are, sooner or later."""
     found = Found()
     opened(ledger).ledger.close()
     reading, writing = os.pipe()
@@ -160,7 +161,7 @@ def kill(ledger: Path, releases: int, processes: int, longest: float, pause: flo
         for entry, digest in living.pop(0)():
             found.told[entry] = digest
         found.kills += 1
-        if len(found.told) < releases:
+        if len(found.told) < releases or found.kills < kills:
             living.append(one_life(ledger, longest))
             if found.kills % 200 == 0:
                 print(f"  {found.kills} kills, {len(found.told)} releases", file=sys.stderr, flush=True)
@@ -198,6 +199,7 @@ def judge(ledger: Path, found: Found) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--releases", type=int, default=10_000, help="how many results are to be held by somebody")
+    parser.add_argument("--kills", type=int, default=0, help="how many processes are to be killed at least")
     parser.add_argument("--processes", type=int, default=3, help="how many release at once")
     parser.add_argument("--longest", type=float, default=1.5, help="seconds that a process lives, at most")
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two copies, at most")
@@ -207,7 +209,7 @@ def main() -> int:
     pel.Session(DATA, SCHEMA, budget=BUDGET).release(pel.Distribution("sex"), epsilon=PRICE)
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         path, begun = Path(folder) / "ledger.db", time.monotonic()
-        found = kill(path, asked.releases, asked.processes, asked.longest, asked.pause)
+        found = kill(path, asked.releases, asked.processes, asked.longest, asked.pause, asked.kills)
         complaints = judge(path, found)
         print(f"{time.monotonic() - begun:.0f} s, {asked.processes} processes at once")
         print("\n".join(complaints) or "nothing lost, nothing uncharged")

@@ -1,10 +1,10 @@
 """The ledger: what each private object may spend, what was spent, by whom and why, and what was released for it.
 
-An *account* is one named private object with a budget in one currency: "epsilon" (pure ε) or "rho" (zCDP). A release is paid
-for in three steps: `reserve` writes the charge to disk, the caller runs, `commit` stores the released text. A charge is on
-disk before `reserve` returns, so a crash can lose a release but never a charge, and nothing is ever refunded. All processes
-that open one file take turns, so no two of them can spend the same budget. An identical request is answered from `replay`,
-free, because what was released once is public.
+An *account* is one named private object with a budget in one currency, "epsilon" (pure ε) or "rho" (zCDP), or in "either",
+whose charges say their kind. A release is paid for in three steps: `reserve` writes the charge to disk, the caller runs,
+`commit` stores the released text. A charge is on disk before `reserve` returns, so a crash can lose a release but never a charge,
+and nothing is ever refunded. All processes that open one file take turns, so no two of them can spend the same budget. An
+identical request is answered from `replay`, free, because what was released once is public.
 
 Nothing is edited or removed. Entries form one chain per file: each holds the hash of the one before it, and its own hash
 covers everything stored with it. `verify` recounts the whole file. A chain cannot show from the inside that its *last*

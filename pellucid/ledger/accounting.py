@@ -5,30 +5,43 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import PlanError
-from ..mechanisms import RESOLUTION, Currency, Spend, epsilon_of_rho, exact, rho_of_epsilon_delta
+from ..mechanisms import RESOLUTION, Currency, Spend, epsilon_of_rho, exact, order_of, rho_at_order, rho_of_epsilon_delta
 from ..public.frozen import settle
+from .values import budget_units
 
 TINIEST_DELTA = Fraction(1, 10**300)
 """Below it a float holds only some of its digits, and a ρ could imply a larger δ than was declared."""
+
+
+Accounting = Literal["pure", "zcdp", "either"]
+Kind = Literal["pure", "zcdp"]
+
+CURRENCY: dict[str, Currency] = {"pure": "epsilon", "zcdp": "rho"}
+"""What releases of a kind, and accounts that count one kind only, are charged in."""
 
 
 @dataclass(frozen=True)
 class Budget:
     """How much may ever be learned about anyone in one private object.
 
-    With delta=0 the account counts pure ε. With delta > 0 it counts zCDP ρ, the largest ρ that implies (ε, δ).
+    With delta=0 the account counts pure ε. With delta > 0 it counts zCDP ρ, the largest ρ that implies (ε, δ); with
+    accounting="either" it takes pure and zCDP releases, each in the kind that errs less, and is never worse than either account.
 
     >>> Budget(epsilon=2.0).currency, Budget(epsilon=2.0, delta=1e-6).currency
     ('epsilon', 'rho')
+    >>> Budget(epsilon=2.0, delta=1e-6, accounting="either").currency
+    'either'
     """
 
     epsilon: float
     """The largest ε that all releases together may reach."""
     delta: float = 0.0
     """The probability with which the bound on ε may fail, 0 for a bound that always holds."""
+    accounting: Accounting | None = None
+    """How releases are counted: "pure", "zcdp" or "either". Without it, "pure" for delta=0 and "zcdp" otherwise."""
 
     def __post_init__(self) -> None:
         epsilon, delta = exact("epsilon", self.epsilon), exact("delta", self.delta)
@@ -40,20 +53,65 @@ class Budget:
             raise PlanError(f"Budget(delta={self.delta!r}): delta must be at least 0 and below 1, for example 1e-6.")
         if 0 < delta < TINIEST_DELTA:
             raise PlanError(f"Budget(delta={self.delta!r}): floats end here; use 0 for pure ε, or for example 1e-6.")
+        possible = ("zcdp", "either") if delta else ("pure",)
+        if self.accounting not in (None, "pure", "zcdp", "either"):
+            raise PlanError(f"Budget(accounting={self.accounting!r}): use 'pure', 'zcdp' or 'either', or leave it out.")
+        if self.accounting not in (None, *possible):
+            fix = "leave delta out" if delta else "give delta above 0, for example 1e-6"
+            raise PlanError(f"Budget(delta={self.delta!r}, accounting={self.accounting!r}) do not go together; {fix}.")
         settle(self, epsilon=float(self.epsilon), delta=float(self.delta))
 
     @property
-    def currency(self) -> Currency:
-        return "rho" if self.delta > 0 else "epsilon"
+    def counts(self) -> Accounting:
+        """How releases are counted."""
+        return self.accounting or ("zcdp" if self.delta > 0 else "pure")
+
+    @property
+    def currency(self) -> Literal["epsilon", "rho", "either"]:
+        """What the account counts."""
+        return "either" if self.counts == "either" else CURRENCY[self.counts]
 
     @property
     def amount(self) -> Fraction:
-        if self.currency == "epsilon":
-            return exact("epsilon", self.epsilon)
-        return rho_of_epsilon_delta(exact("epsilon", self.epsilon), exact("delta", self.delta))
+        """All of it: in ε, or in ρ where zCDP is counted, also where either is."""
+        epsilon, delta = exact("epsilon", self.epsilon), exact("delta", self.delta)
+        if self.order is not None:
+            return rho_at_order(epsilon, delta, self.order)
+        return epsilon if self.currency == "epsilon" else rho_of_epsilon_delta(epsilon, delta)
 
-    def price(self, epsilon: Any = None, rho: Any = None, share: Any = None, whole: Fraction | None = None) -> Spend:
-        """What a request costs in this account: exactly one of epsilon, rho, share (of `whole`, or of this budget)."""
+    @property
+    def order(self) -> Fraction | None:
+        """The Rényi order at which an account that counts either way adds up what is not pure; None for others."""
+        return order_of(exact("epsilon", self.epsilon), exact("delta", self.delta)) if self.counts == "either" else None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """The budget as a ledger opens an account with it."""
+        said = {"currency": self.currency, "budget": budget_units(self.amount), "delta": repr(self.delta) if self.delta else "0"}
+        if self.counts != "either":
+            return said
+        return {**said, "pure": budget_units(exact("epsilon", self.epsilon)), "order": self.order}
+
+    def price(
+        self,
+        epsilon: Any = None,
+        rho: Any = None,
+        share: Any = None,
+        whole: Fraction | None = None,
+        kind: Kind | None = None,
+    ) -> Spend:
+        """What a request costs in this account: exactly one of epsilon, rho, share (of `whole`, or of this budget).
+
+        `kind` says as which kind of release, where the account counts either way; `whole` is then all there is of that kind.
+        """
+        counts = kind or self.counts
+        if counts == "either":
+            raise PlanError("an account that counts either way has a price for each kind: give kind='pure' or kind='zcdp'.")
+        if self.counts not in (counts, "either"):
+            raise PlanError(
+                f"kind={kind!r}: the account counts {self.counts}; leave kind= out, or use a budget that counts either."
+            )
+        currency = CURRENCY[counts]
         given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("share", share)) if value is not None]
         if len(given) != 1:
             got = " and ".join(given) or "none of them"
@@ -65,12 +123,19 @@ class Budget:
             raise PlanError(f"{name}={float(value):g}: a release costs something; give a positive number.")
         if name == "share" and value > 1:
             raise PlanError(f"share={float(value):g}: at most 1, the whole account.")
-        if name == "rho" and self.currency == "epsilon":
+        if name == "rho" and currency == "epsilon":
+            if self.counts == "either":
+                raise PlanError("rho= is the price of a zCDP release; give epsilon= or share= with kind='pure'.")
             raise PlanError("rho= needs a zCDP account; open the session with a budget that has delta > 0, or use epsilon=.")
+        if whole is None:
+            whole = exact("epsilon", self.epsilon) if currency == "epsilon" else self.amount
         if name == "share":
-            amount = value * (self.amount if whole is None else whole)
-        elif name == "epsilon" and self.currency == "rho":
+            amount = value * whole
+        elif name == "epsilon" and currency == "rho":
             amount = rho_of_epsilon_delta(value, exact("delta", self.delta))
+            if self.counts == "either" and value <= exact("epsilon", self.epsilon):
+                # At one order the whole account may be worth 1e-12 less than at the best one.
+                amount = min(amount, whole)
         else:
             amount = value
         # The ledger counts in units of 1e-12. Rounding the price down, and calibrating to the rounded price, lets three thirds
@@ -78,7 +143,7 @@ class Budget:
         units = math.floor(amount * RESOLUTION)
         if units < 1000:
             raise PlanError(f"{name}={float(value):g} is too small to pay for anything; an ε below 1e-3 is rarely useful.")
-        return Spend(self.currency, Fraction(units, RESOLUTION))
+        return Spend(currency, Fraction(units, RESOLUTION))
 
     def guarantee(self, spend: Spend) -> tuple[float, float, float | None]:
         """(ε, δ, ρ) that an amount stands for."""
@@ -88,10 +153,13 @@ class Budget:
 
 
 class Amount(float):
-    """An amount of budget: a float in the currency of the account, with its meaning attached."""
+    """An amount of budget: a float in the currency of the account, with its meaning attached.
 
-    currency: Currency
-    """What the float counts: ε or ρ."""
+    In an account that counts either way the float is an ε: what `epsilon=` can still be, or what was spent.
+    """
+
+    currency: str
+    """What the float counts: ε or ρ, or in an account that counts either way whichever of them."""
     epsilon: float
     """The ε that this amount stands for, at `delta`."""
     delta: float
@@ -100,13 +168,22 @@ class Amount(float):
     """The amount in zCDP; None in an ε account."""
 
     @classmethod
-    def of(cls, budget: Budget, amount: Fraction) -> Amount:
-        made = cls(float(amount))
-        made.currency = budget.currency
-        made.epsilon, made.delta, made.rho = budget.guarantee(Spend(budget.currency, amount))
+    def of(cls, budget: Budget, amount: Fraction, currency: Currency | None = None) -> Amount:
+        spend = Spend(currency or ("epsilon" if budget.currency == "epsilon" else "rho"), amount)
+        return cls.meaning(float(amount), spend.currency, *budget.guarantee(spend))
+
+    @classmethod
+    def meaning(cls, value: float, currency: str, epsilon: float, delta: float, rho: float | None, text: str = "") -> Amount:
+        """A float that stands for all this."""
+        made = cls(value)
+        made.currency, made.epsilon, made.delta, made.rho, made._text = currency, epsilon, delta, rho, text
         return made
 
+    _text = ""
+
     def __repr__(self) -> str:
+        if self._text:
+            return self._text
         if self.rho is None:
             return f"ε = {self.epsilon:.6g}"
         return f"ρ = {self.rho:.6g} (ε = {self.epsilon:.4g} at δ = {self.delta:g})"

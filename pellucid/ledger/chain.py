@@ -7,12 +7,14 @@ import json
 from dataclasses import fields, replace
 from typing import Any
 
-from .values import Entry, today
+from .values import Entry, pure_after, today, within
 
 VERSION = 1
 """The version of what is stored and hashed. A ledger of another version is not read."""
 
-HASHED = tuple(field.name for field in fields(Entry) if field.name != "hash")
+LATER = ("pure", "pure_budget", "pure_spent")
+"""Fields that the first ledgers did not have: hashed where one of them is set."""
+HASHED = tuple(field.name for field in fields(Entry) if field.name not in ("hash", *LATER))
 
 
 def sha256(text: str) -> str:
@@ -27,7 +29,8 @@ def start_of(name: str) -> str:
 def entry_hash(entry: Entry) -> str:
     # JSON keeps neighbouring fields apart, so that no text can be moved from one field to the next; `default` is for values
     # whose type was tampered with, which must give another hash and not an exception. True and False are hashed as 1 and 0.
-    values = [int(value) if isinstance(value, bool) else value for value in (getattr(entry, name) for name in HASHED)]
+    later = LATER if any(getattr(entry, name) is not None for name in LATER) else ()
+    values = [int(value) if isinstance(value, bool) else value for value in (getattr(entry, name) for name in HASHED + later)]
     return sha256(json.dumps(values, separators=(",", ":"), default=repr))
 
 
@@ -44,7 +47,7 @@ class Recount:
 
     def __init__(self, start: str):
         self.head, self.entries = start, 0
-        self.standing: dict[str, tuple[int, int, bool]] = {}
+        self.standing: dict[str, tuple[int, int, bool, int | None, int | None]] = {}
         self.waiting: dict[int | None, tuple[str, str]] = {}
         self.paid: set[tuple[str, str]] = set()
 
@@ -72,19 +75,30 @@ class Recount:
         return None
 
     def _account_fault(self, entry: Entry) -> str | None:
-        if not all(isinstance(number, int) for number in (entry.amount, entry.budget, entry.spent, entry.bounded)):
+        later = [number for number in (entry.pure, entry.pure_budget, entry.pure_spent) if number is not None]
+        if not all(isinstance(number, int) for number in (entry.amount, entry.budget, entry.spent, entry.bounded, *later)):
             return f"entry {entry.seq} holds an amount that is not a whole number"
         if (entry.kind == "open") == (entry.account in self.standing):
             return f"entry {entry.seq} opens an account twice, or uses one that was never opened"
         prepaid = entry.kind == "reserve" and (entry.account, entry.key) in self.paid and entry.key
         if entry.amount < 0 or (not prepaid and (entry.amount > 0) != (entry.kind in ("open", "reserve", "raise"))):
             return f"entry {entry.seq} holds an amount that its kind does not allow"
-        budget, spent, bounded = self.standing.get(entry.account, (0, 0, True))
+        if entry.pure is not None and (entry.pure <= 0 or entry.kind not in ("open", "reserve", "raise")):
+            return f"entry {entry.seq} holds a pure amount that its kind does not allow"
+        budget, spent, bounded, pure_budget, pure_spent = self.standing.get(entry.account, (0, 0, True, None, None))
+        if entry.kind == "open" and entry.pure is not None:
+            pure_budget, pure_spent = 0, 0
+        if entry.pure is not None and pure_budget is None:
+            return f"entry {entry.seq} holds a pure amount, and its account does not count either way"
         match entry.kind:
             case "open" | "raise":
                 budget += entry.amount
+                if (pure_budget is None) != (entry.pure is None):
+                    return f"entry {entry.seq} grants a budget on one side only"
+                pure_budget = None if pure_budget is None else pure_budget + (entry.pure or 0)
             case "reserve":
                 spent += entry.amount
+                pure_spent = pure_after(pure_spent, entry.amount, entry.pure)
                 self.waiting[entry.seq] = (entry.account, entry.key)
                 self.paid.add((entry.account, entry.key))
             case "commit":
@@ -96,9 +110,9 @@ class Recount:
                 pass
             case _:
                 return f"entry {entry.seq} is of an unknown kind"
-        if (entry.budget, entry.spent, entry.bounded) != (budget, spent, bounded):
+        if tuple(entry.standing.values()) != (budget, spent, bounded, pure_budget, pure_spent):
             return f"the totals of entry {entry.seq} do not add up from the entries before it"
-        if spent > budget:
+        if not within(budget, spent, pure_budget, pure_spent):
             return f"entry {entry.seq} spends more than the budget of its account"
-        self.standing[entry.account] = (budget, spent, bounded)
+        self.standing[entry.account] = (budget, spent, bounded, pure_budget, pure_spent)
         return None

@@ -66,6 +66,8 @@ class Ledger:
         delta: str,
         relation: str,
         unit: str,
+        pure: int | None = None,
+        order: Fraction | None = None,
         create: bool = True,
         table: Declared | None = None,
         changed: str = "",
@@ -75,8 +77,10 @@ class Ledger:
         Reopening with the budget the account was created with, or with the one it was raised to since, gives the account at
         its current budget; any other difference is an AccountMismatch. So is another `table` than the account was opened for,
         unless `changed` says why: then it is put on record, and no earlier release is replayed.
+
+        With currency "either" `budget` is that of the ρ side at the Rényi order `order`, and `pure` that of the pure side.
         """
-        asked = checked_terms(currency, budget, delta, relation, unit)
+        asked = checked_terms(currency, budget, delta, relation, unit, pure, order)
         checked_text("changed", changed)
         with self._store.reading() as turn:
             known = self._named(turn, name)
@@ -85,7 +89,7 @@ class Ledger:
         stored = self._create(name, asked, table) if known is None else known
         with self._store.reading() as turn:
             account, first = self._standing(turn, stored)
-        _check_terms(account, first.amount, asked)
+        _check_terms(account, first, asked)
         if table is None:
             return account
         return replace(account, changed=self._declare(stored, table, changed if known is not None else ""))
@@ -102,6 +106,7 @@ class Ledger:
             self._append(
                 turn, head, account=name, kind="open", amount=terms["budget"], request=json.dumps(request, sort_keys=True),
                 budget=terms["budget"], spent=0, bounded=True,
+                pure=terms.get("pure"), pure_budget=terms.get("pure"), pure_spent=0 if "pure" in terms else None,
             )  # fmt: skip
             return name
 
@@ -118,7 +123,7 @@ class Ledger:
                 request, purpose = json.dumps({"table": recorded.to_dict()}), changed if kind == "changed" else ""
                 self._append(
                     turn, head, account=name, kind=kind, purpose=purpose, request=request,
-                    budget=latest.budget, spent=latest.spent, bounded=latest.bounded,
+                    **latest.standing,
                 )  # fmt: skip
             return self._changed(turn, name)
 
@@ -149,6 +154,12 @@ class Ledger:
 
     def _changed(self, turn: ReadingTurn, account: str) -> int:
         return max((entry.seq for entry in turn.declarations(account) if entry.kind == "changed"), default=0)
+
+    def currency(self, name: str) -> str | None:
+        """What an account of this name counts; None if there is none."""
+        with self._store.reading() as turn:
+            known = self._named(turn, name)
+            return None if known is None else self._standing(turn, known)[0].currency
 
     def account(self, name: str) -> Account:
         """The account as it stands now."""
@@ -203,22 +214,32 @@ class Ledger:
         by: str = "",
         purpose: str = "",
         changed: int | None = None,
+        currency: str | None = None,
     ) -> Reservation:
         """Charge the account. When this returns the charge is on disk and stays spent, whatever happens next.
 
         BudgetExceeded is raised with nothing written. Call this before any data is read. Whoever holds a table gives the
-        account's `changed` as it was when it was opened; AccountMismatch if somebody declared another table since.
+        account's `changed` as it was when it was opened; AccountMismatch if somebody declared another table since. `currency`
+        says what `amount` counts, where the account counts either way.
         """
-        return self._reserve(account, checked_units("the charge", amount), key, request, by, purpose, changed)
+        return self._reserve(account, checked_units("the charge", amount), key, request, by, purpose, changed, currency)
 
     def prepaid(
         self, account: str, *, key: str, request: str, by: str = "", purpose: str = "", changed: int | None = None
     ) -> Reservation:
         """Put a question on record that an earlier charge with the same key has paid for; it costs nothing more."""
-        return self._reserve(account, 0, key, request, by, purpose, changed)
+        return self._reserve(account, 0, key, request, by, purpose, changed, None)
 
     def _reserve(
-        self, account: str, amount: int, key: str, request: str, by: str, purpose: str, changed: int | None
+        self,
+        account: str,
+        units: int,
+        key: str,
+        request: str,
+        by: str,
+        purpose: str,
+        changed: int | None,
+        currency: str | None,
     ) -> Reservation:
         texts = {"key": checked_text("key", key), "request": checked_text("request", request), "by": checked_text("by", by)}
         texts["purpose"] = checked_text("purpose", purpose)
@@ -230,18 +251,30 @@ class Ledger:
                     f"another session has put on record that the table of account {name!r} changed. Open this session again, "
                     "with the table as it is now; nothing was charged."
                 )
-            if not amount and not (key and turn.has_paid(name, key)):
+            if not units and not (key and turn.has_paid(name, key)):
                 raise LedgerError("nothing was paid for this key yet. Reserve an amount for it first.")
-            left = latest.budget - latest.spent
-            if amount > left:
-                currency = self._standing(turn, name)[0].currency
-                raise BudgetExceeded(name, currency, float(from_units(amount)), float(from_units(left)), self.durable)
+            standing = self._standing(turn, name)[0]
+            amount, pure = standing.charge(units, currency)
+            after = standing.after(units, currency)
+            if not after.is_within:
+                raise self._refused(standing, units, currency or standing.currency)
             entry = self._append(
-                turn, head, account=name, kind="reserve", amount=amount, **texts,
-                budget=latest.budget, spent=latest.spent + amount, bounded=latest.bounded,
+                turn, head, account=name, kind="reserve", amount=amount, **texts, pure=pure,
+                **{**latest.standing, "spent": after.spent, "pure_spent": after.pure_spent},
             )  # fmt: skip
         self._charged = max(self._charged, entry.seq)
-        return Reservation(entry.seq, name, amount, entry.hash, entry.budget, entry.spent, entry.bounded)
+        return Reservation(
+            entry.seq, name, amount, entry.hash, entry.budget, entry.spent, entry.bounded, entry.pure_spent, entry.pure_budget
+        )
+
+    def _refused(self, account: Account, units: int, currency: str) -> BudgetExceeded:
+        other = ""
+        if account.currency == "either":
+            kind, name, sign = ("zCDP", "rho", "ρ") if currency == "epsilon" else ("pure", "epsilon", "ε")
+            rest = account.most(name)
+            other = f", or for a {kind} release of at most {sign} = {show(rest)}" if rest else ""
+        asked, left = float(from_units(units)), float(from_units(account.most(currency)))
+        return BudgetExceeded(account.name, currency, asked, left, self.durable, other)
 
     def settle(self, reservation: Reservation, released: str) -> Entry | None:
         """Commit what was released, or keep it beside the ledger and commit it at the next use, if it cannot be written now.
@@ -311,7 +344,7 @@ class Ledger:
         return self._append(
             turn, head, released, account=paid.account, kind="commit", refers_to=paid.seq, key=paid.key, by=paid.by,
             purpose=paid.purpose, released=sha256(released),
-            budget=latest.budget, spent=latest.spent, bounded=latest.bounded,
+            **latest.standing,
         )  # fmt: skip
 
     def not_private(self, account: str, why: str) -> Entry:
@@ -321,17 +354,24 @@ class Ledger:
             head, latest = self._open_ends(turn, account)
             return self._append(
                 turn, head, account=latest.account, kind="not private", purpose=why,
-                budget=latest.budget, spent=latest.spent, bounded=False,
+                **{**latest.standing, "bounded": False},
             )  # fmt: skip
 
-    def raise_budget(self, account: str, budget: int, *, by: str, purpose: str) -> Account:
-        """Grant the account a larger budget, on record. A budget is never lowered and what was spent is never reset."""
+    def raise_budget(self, account: str, budget: int, *, by: str, purpose: str, pure: int | None = None) -> Account:
+        """Grant the account a larger budget, on record. A budget is never lowered and what was spent is never reset.
+
+        `pure` is the larger budget of the pure side, of an account that counts either way.
+        """
         budget = checked_units("budget", budget)
         checked_text("by", by, required=True)
         checked_text("purpose", purpose, required=True)
         with self._writing() as turn:
             head, latest = self._open_ends(turn, account)
             name = latest.account
+            if (pure is None) != (latest.pure_budget is None):
+                raise LedgerError("both sides of an account that counts either way are raised together; others have one.")
+            if pure is not None and checked_units("the pure budget", pure) <= (latest.pure_budget or 0):
+                raise LedgerError(f"the pure budget of account {name!r} is {show(latest.pure_budget or 0)}; give a larger one.")
             if budget <= latest.budget:
                 raise LedgerError(
                     f"the budget of account {name!r} is {show(latest.budget)} and can only be raised, not set to "
@@ -339,7 +379,8 @@ class Ledger:
                 )
             self._append(
                 turn, head, account=name, kind="raise", amount=budget - latest.budget, by=by, purpose=purpose,
-                budget=budget, spent=latest.spent, bounded=latest.bounded,
+                pure=None if pure is None else pure - (latest.pure_budget or 0),
+                **{**latest.standing, "budget": budget, "pure_budget": pure},
             )  # fmt: skip
             return self._standing(turn, name)[0]
 
@@ -458,6 +499,7 @@ class Ledger:
         account = Account(
             name, terms["currency"], terms["delta"], terms["relation"], terms["unit"],
             latest.budget, latest.spent, bool(latest.bounded), self._changed(turn, name),
+            latest.pure_budget, latest.pure_spent, Fraction(terms["order"]) if "order" in terms else None,
         )  # fmt: skip
         return account, first
 
@@ -477,19 +519,22 @@ class Ledger:
         )
 
 
-def _check_terms(account: Account, first_budget: int, asked: dict[str, Any]) -> None:
+def _check_terms(account: Account, first: Entry, asked: dict[str, Any]) -> None:
     stored: dict[str, tuple[Any, ...]] = {
         "currency": (account.currency,),
         "delta": (account.delta,),
         "relation": (account.relation,),
         "unit": (account.unit,),
-        "budget": tuple(dict.fromkeys((account.budget, first_budget))),
+        "budget": tuple(dict.fromkeys((account.budget, first.amount))),
     }
+    if account.currency == asked["currency"] == "either":
+        # The ρ side follows from the pure one, at the order that the account was opened with.
+        stored["budget"], stored["pure"] = (asked["budget"],), tuple(dict.fromkeys((account.pure_budget, first.pure)))
     wrong = []
     for term, allowed in stored.items():
         same = Fraction(asked[term]) == Fraction(allowed[0]) if term == "delta" else asked[term] in allowed
         if not same:
-            words = show if term == "budget" else repr
+            words = show if term in ("budget", "pure") else repr
             wrong.append(f"{term} is {words(allowed[0])} in the ledger and {words(asked[term])} was asked")
     if wrong:
         raise AccountMismatch(

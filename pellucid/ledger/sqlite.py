@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from ..errors import LedgerCorrupt, LedgerError, LedgerUnavailable
-from .chain import VERSION, start_of
+from .chain import LATER, VERSION, start_of
 from .spool import FileSpool, MemorySpool, Spool
 from .store import LedgerStore
 from .tables import DECLARATIONS_INDEX, ENTRIES, FORMAT, RELEASES, TABLES, SqlReadingTurn, SqlWritingTurn
@@ -236,6 +236,8 @@ class SqliteStore(LedgerStore):
             if not fresh:
                 self._check_count(connection, at_least=logged)
             connection.rollback()
+            if not fresh and _lacking(connection):
+                self._widen(connection)
             if logged and not fresh:
                 self._convert(connection)
             self._patiently(lambda: self._make_durable(connection))
@@ -253,6 +255,15 @@ class SqliteStore(LedgerStore):
             connection.execute(FORMAT.insert(), {"version": VERSION, "chain": secrets.token_hex(16)})
             self._recognise(connection)
         self._patiently(lambda: _run(connection, "COMMIT"))
+
+    def _widen(self, connection: Connection) -> None:
+        """A ledger from before there were accounts that count either way: its entries get the columns, and nothing in them."""
+        self._patiently(lambda: _begin(connection, "BEGIN IMMEDIATE"))
+        # Another process may have done it since.
+        for name in _lacking(connection):
+            _run(connection, f"ALTER TABLE {ENTRIES.name} ADD COLUMN {name} INTEGER")
+        self._patiently(lambda: _run(connection, "COMMIT"))
+        _abandon(connection)
 
     def _convert(self, connection: Connection) -> None:
         """A ledger of 0.1.0: from its log into the file, counted. Killed in between, it is such a ledger still."""
@@ -300,7 +311,7 @@ class SqliteStore(LedgerStore):
             raise LedgerUnavailable(f"{self.place!r} is another ledger than the one opened before. Put the first one back.")
         self.start = start
         # A missing column shows now, not at the first charge.
-        connection.execute(select(ENTRIES).limit(1)).first()
+        connection.execute(select(*(column for column in ENTRIES.c if column.name not in LATER)).limit(1)).first()
         return False
 
     def _make_durable(self, connection: Connection) -> None:
@@ -357,6 +368,12 @@ def _begin(connection: Connection, statement: str) -> None:
 
 def _pragma(connection: Connection, name: str) -> Any:
     return connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+
+
+def _lacking(connection: Connection) -> list[str]:
+    """Columns that were added later, and are not there yet."""
+    found = {row.name for row in connection.exec_driver_sql(f"PRAGMA table_info({ENTRIES.name})")}
+    return [name for name in LATER if name not in found]
 
 
 def _newest(connection: Connection) -> int:

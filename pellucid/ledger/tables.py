@@ -41,6 +41,9 @@ ENTRIES = Table(
     Column("released", Text, nullable=False),
     Column("previous", Text, nullable=False),
     Column("hash", Text, nullable=False),
+    Column("pure", NUMBER),
+    Column("pure_budget", NUMBER),
+    Column("pure_spent", NUMBER),
 )
 RELEASES = Table(
     "releases",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
 from ..errors import LedgerError
-from ..mechanisms import RESOLUTION
+from ..mechanisms import RESOLUTION, rho_of_pure
 from ..public.texts import storable
 
 SCALE = RESOLUTION
 """Stored integers per unit of ε or ρ."""
 
-CURRENCIES = ("epsilon", "rho")
+CURRENCIES = ("epsilon", "rho", "either")
 
 # The widest integer that SQLite and PostgreSQL both store exactly.
 LARGEST = 2**63 - 1
@@ -49,14 +49,27 @@ def from_units(units: int) -> Fraction:
     return Fraction(units, SCALE)
 
 
+def within(budget: int, spent: int, pure_budget: int | None, pure_spent: int | None) -> bool:
+    """Whether an account that stands like this may go on: in an account that counts either way, one of the two is enough.
+
+    Claim: either-account
+    """
+    return spent <= budget or (pure_budget is not None and pure_spent is not None and pure_spent <= pure_budget)
+
+
 @dataclass(frozen=True)
 class Account:
-    """One named private object as it stands now. Amounts are stored integers (`from_units`)."""
+    """One named private object as it stands now. Amounts are stored integers (`from_units`).
+
+    An account that counts either way has two budgets. `spent` of `budget` is the ρ side, where a pure release costs what it costs
+    at the account's Rényi order; `pure_spent` of `pure_budget` is the pure side, as long as every release was pure. It can pay
+    while one of the two suffices.
+    """
 
     name: str
     """What the private object is called."""
     currency: str
-    """What is counted: "epsilon" (pure ε) or "rho" (zCDP)."""
+    """What is counted: "epsilon" (pure ε), "rho" (zCDP) or "either"."""
     delta: str
     """The δ at which ρ is turned into ε, as decimal text; "0" in an ε account."""
     relation: str
@@ -71,10 +84,66 @@ class Account:
     """False once something not private happened to this object: its total is no longer bounded by what was spent."""
     changed: int = 0
     """The number of the entry that declared its present table; 0 if it is the one it was opened for."""
+    pure_budget: int | None = None
+    """All that pure releases may cost; None unless the account counts either way."""
+    pure_spent: int | None = None
+    """The ε of all releases so far; None once one was not pure."""
+    order: Fraction | None = None
+    """The Rényi order of the ρ side; None unless the account counts either way."""
 
     @property
     def remaining(self) -> int:
-        return self.budget - self.spent
+        """What is left; of an account that counts either way, on the ρ side."""
+        return max(0, self.budget - self.spent) if self.currency == "either" else self.budget - self.spent
+
+    @property
+    def pure_remaining(self) -> int:
+        """The ε that is left while every release is pure."""
+        if self.currency == "epsilon":
+            return self.remaining
+        return 0 if self.pure_budget is None or self.pure_spent is None else max(0, self.pure_budget - self.pure_spent)
+
+    def charge(self, units: int, currency: str | None = None) -> tuple[int, int | None]:
+        """What a release of so many units of ε or ρ is charged: on the account's (or the ρ) side, and on the pure side."""
+        if not units:
+            return 0, None
+        if self.currency != "either":
+            if currency not in (None, self.currency):
+                raise LedgerError(f"account {self.name!r} counts {self.currency}, and {currency} was to be charged.")
+            return units, None
+        if currency not in ("epsilon", "rho"):
+            raise LedgerError(f"account {self.name!r} counts either way: say currency='epsilon' or 'rho' of a charge.")
+        if currency == "rho":
+            return units, None
+        assert self.order is not None
+        return charge_units(Fraction(rho_of_pure(from_units(units), self.order))), units
+
+    def after(self, units: int, currency: str | None = None) -> Account:
+        """The account after a charge, whether or not it can pay it."""
+        amount, pure = self.charge(units, currency)
+        return replace(self, spent=self.spent + amount, pure_spent=pure_after(self.pure_spent, amount, pure))
+
+    def can_pay(self, units: int, currency: str | None = None) -> bool:
+        return self.after(units, currency).is_within
+
+    @property
+    def is_within(self) -> bool:
+        return within(self.budget, self.spent, self.pure_budget, self.pure_spent)
+
+    def most(self, currency: str) -> int:
+        """The largest charge of this kind that it can pay."""
+        if currency == self.currency or currency == "rho":
+            return self.remaining
+        low, high = self.pure_remaining, self.pure_budget or 0
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.can_pay(middle, currency) else (low, middle - 1)
+        return low
+
+
+def pure_after(spent: int | None, amount: int, pure: int | None) -> int | None:
+    """The ε of all releases after a charge: one that was paid for before changes nothing, one that is not pure ends the sum."""
+    return spent if not amount else None if spent is None or pure is None else spent + pure
 
 
 @dataclass(frozen=True)
@@ -117,7 +186,22 @@ class Entry:
     previous: str
     """The hash of the entry before it; of the first entry, the start of the chain."""
     hash: str
-    """SHA-256 of all the fields above."""
+    """SHA-256 of all the other fields; of those below if one of them is set."""
+    pure: int | None = None
+    """In an account that counts either way: the ε that was granted or charged. None if the charge is not pure."""
+    pure_budget: int | None = None
+    """In such an account, what pure releases may cost after this entry."""
+    pure_spent: int | None = None
+    """In such an account, what all releases cost after this entry, if all were pure."""
+
+    def charged(self, currency: str) -> int:
+        """What a stream or release that counts in this currency was charged."""
+        return self.pure if currency == "epsilon" and self.pure is not None else self.amount
+
+    @property
+    def standing(self) -> dict[str, Any]:
+        """The account's standing after this entry, as the next one begins with it."""
+        return {name: getattr(self, name) for name in ("budget", "spent", "bounded", "pure_budget", "pure_spent")}
 
 
 @dataclass(frozen=True)
@@ -138,6 +222,10 @@ class Reservation:
     """What the account had spent then, this charge included."""
     bounded: bool = True
     """Whether the account's total was bounded then."""
+    pure_spent: int | None = None
+    """The ε of all releases then, in an account that counts either way, if all were pure."""
+    pure_budget: int | None = None
+    """What pure releases may cost in all, in such an account."""
 
 
 @dataclass(frozen=True)
@@ -184,13 +272,19 @@ def show(units: int) -> str:
     return f"{float(from_units(units)):.12g}"
 
 
-def checked_terms(currency: str, budget: int, delta: str, relation: str, unit: str) -> dict[str, Any]:
+def checked_terms(
+    currency: str, budget: int, delta: str, relation: str, unit: str, pure: int | None = None, order: Fraction | None = None
+) -> dict[str, Any]:
     if currency not in CURRENCIES:
         raise LedgerError(f"currency {currency!r} is not known; use one of {', '.join(CURRENCIES)}.")
     try:
         value = Fraction(checked_text("delta", delta))
     except (ValueError, ZeroDivisionError):
         raise LedgerError(f"delta {delta!r} is not a number; give decimal text such as '1e-6'.") from None
+    if (currency == "either") != (pure is not None and order is not None):
+        raise LedgerError("an account that counts either way, and no other, has a pure budget and a Rényi order: give both.")
+    if currency == "either" and not (value > 0 and order is not None and order > 1):
+        raise LedgerError("an account that counts either way needs a delta above 0 and a Rényi order above 1.")
     if not 0 <= value < 1 or (currency == "epsilon" and value != 0):
         raise LedgerError(f"delta {delta!r} does not fit a {currency} account; a pure ε account has delta '0', others below 1.")
     checked_text("relation", relation, required=True)
@@ -200,4 +294,5 @@ def checked_terms(currency: str, budget: int, delta: str, relation: str, unit: s
         "delta": delta,
         "relation": relation,
         "unit": checked_text("unit", unit),
+        **({} if pure is None else {"pure": checked_units("the pure budget", pure), "order": str(order)}),
     }

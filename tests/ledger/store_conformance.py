@@ -129,6 +129,8 @@ class StoreConformance:
             {"amount": 0, "budget": 0, "spent": 0, "bounded": False},
             {"request": "é ü 漢 🜁 'quoted' \"double\" %s :name \\ \n\t", "by": " ", "purpose": "", "key": "k" * 500},
             {"request": "x" * 1_000_000},
+            {"pure": LARGEST, "pure_budget": LARGEST, "pure_spent": 0},
+            {"pure": None, "pure_budget": 5, "pure_spent": None},
         ],
     )
     def test_an_entry_comes_back_as_it_was(self, make_store, values):
