@@ -16,6 +16,7 @@ import sys
 import zlib
 from concurrent.futures import ProcessPoolExecutor
 from statistics import median
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from protocol import OUTPUT, KeptTotals, Task, arguments, has_data, lookup_sessi
 from sources import Seeded
 
 import pellucid as pel
+from pellucid.explainers.curves import accumulated_effects, variation
 from pellucid.mechanisms import exact, source
 from pellucid.release.door import Ask
 
@@ -101,15 +103,22 @@ class Comparison:
 
     def runs(self, explainer_of, budget: pel.Budget, amount, output, draws: int):
         """Released curves, through the package's plan, maps, bounds, calibration and post-processing."""
-        probe, model = self.session(np.zeros(1), np.zeros((len(self.values), 1)), output, budget)
-        explainer = explainer_of(model)
-        details = probe.plan(explainer, epsilon=amount).details
-        grid = details[self.name] if isinstance(explainer, pel.PartialDependence) else details.along[0].grid
-        session, model = self.session(grid, self.task.at(self.name, grid), output, budget)
-        explainer = explainer_of(model)
-        plan, engine = session.plan(explainer, epsilon=amount), KeptTotals(session._engine)
-        for _ in range(draws):
-            yield self.on_reference(explainer.run(Ask(engine.totals, plan)))
+        lo, hi = output
+
+        def public(model, schema, name, grid):
+            return np.clip((self.task.of_public_records(self.name, grid) - lo) / (hi - lo), 0, 1)
+
+        with (
+            mock.patch.object(variation, "public_curves", public),
+            mock.patch.object(accumulated_effects, "public_curves", public),
+        ):
+            probe, model = self.session(np.zeros(1), np.zeros((len(self.values), 1)), output, budget)
+            grid = probe.plan(explainer_of(model), epsilon=amount).details.along[0].grid
+            session, model = self.session(grid, self.task.at(self.name, grid), output, budget)
+            explainer = explainer_of(model)
+            plan, engine = session.plan(explainer, epsilon=amount), KeptTotals(session._engine)
+            made = [self.on_reference(explainer.run(Ask(engine.totals, plan))) for _ in range(draws)]
+        yield from made
 
     def session(self, grid, answers, output, budget):
         return lookup_session(self.feature, self.name, self.values, grid, answers, output, budget=budget)

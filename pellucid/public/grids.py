@@ -55,6 +55,23 @@ def curve_points(feature: Feature, rows: int, epsilon: float) -> np.ndarray:
     return spread_points(feature, most) if whole is None else whole
 
 
+def nested_grids(feature: Number) -> tuple[np.ndarray, ...]:
+    """Grids to choose among, from coarse to fine; each is part of the last one.
+
+    4, 8, …, 128 gaps; twice as many on a wide column, whose gaps grow with the distance from the lower bound. A column with fewer
+    whole numbers ends with all of them.
+    """
+    most = 256 if (feature.levels or 0) > WIDE else 128
+    finest = every_value(feature, most + 1)
+    finest = spread_points(feature, most + 1) if finest is None else finest
+    found: list[np.ndarray] = []
+    gaps = 4
+    while gaps < len(finest) - 1:
+        found.append(finest[np.unique(np.rint(np.linspace(0, len(finest) - 1, gaps + 1)).astype(int))])
+        gaps *= 2
+    return (*found, finest)
+
+
 def edge_candidates(feature: Feature) -> np.ndarray:
     """The public values that borders of intervals may take: every category, every integer up to a thousand, else a fixed grid."""
     if isinstance(feature, Category):

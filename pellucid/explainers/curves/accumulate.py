@@ -190,6 +190,10 @@ class ErrorModel:
     """Per grid value, its shares in them."""
     on_grid: np.ndarray
     """Values of the curve at the grid values; zero outside its borders, which the centring leaves out."""
+    cut_off: float = 0.0
+    """What the clip took off all steps together, as released."""
+    per_count: float = 0.0
+    """What it took off for one unit of the released number that counts it; 0 where it was not counted."""
 
     def half_widths(self, level: float) -> np.ndarray:
         """Error bars of the curve: both noises are drawn again around what was released, and the curve is computed again.
@@ -203,13 +207,22 @@ class ErrorModel:
         for j in range(self.place.shape[1]):
             inside = np.flatnonzero(self.place[:, j] >= 0)
             np.add.at(moved.T, self.place[inside, j].astype(int), (shift[:, inside] * self.share[inside, j]).T)
-        noise = self.sum_law.draws(DRAWS, seed=1)[:, :size] @ np.linalg.inv(self.asked).T
+        law = NoiseLaw(self.sum_law.kind, self.sum_law.scale, max(self.sum_law.size, size + 1))
+        drawn = law.draws(DRAWS, seed=1)
+        noise = drawn[:, :size] @ np.linalg.inv(self.asked).T
         again = mean_effects(self.sums + noise, np.maximum(self.mass + moved, self.floor), self.most)
         errors = again - mean_effects(self.sums, self.mass, self.most)
         paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
         total = max(self.cells[:values].sum(), 1.0)
         centre = paths @ self.weights + shift[:, :values] @ self.on_grid / total
-        return np.quantile(np.abs(paths - centre[:, None]), level, axis=0)
+        away = np.abs(paths - centre[:, None])
+        alone = np.quantile(away, level, axis=0)
+        if not self.per_count:
+            return alone
+        # However much was cut off: its noise and that of the curve are drawn together, and the released count is added.
+        least = self.mass.min()
+        hidden = drawn[:, size : size + 1] * self.per_count / least
+        return np.maximum(alone, np.quantile(away - hidden, level, axis=0) + self.cut_off / least)
 
     def _count_errors(self) -> np.ndarray:
         """Copies of the error of the cleaned counts: noise is added to them, and they are cleaned again.
@@ -228,7 +241,17 @@ class ErrorModel:
         return np.where(ghost, self.cells, project_counts(noisy, total) - likely)
 
 
-def noise_alone(mass: np.ndarray, weights: np.ndarray, asked: np.ndarray, sum_law: NoiseLaw, level: float) -> np.ndarray:
-    """Half-widths from the noise of the sums alone: what can be said before anything is released."""
-    noise = sum_law.draws(DRAWS, seed=1)[:, : len(mass)] @ np.linalg.inv(asked).T
-    return np.quantile(np.abs(noise @ curve_of_sums(mass, weights).T), level, axis=0)
+def noise_alone(
+    mass: np.ndarray,
+    weights: np.ndarray,
+    asked: np.ndarray,
+    sum_law: NoiseLaw,
+    effects: np.ndarray,
+    count_std: float,
+    level: float,
+) -> np.ndarray:
+    """Half-widths from the noise of sums and counts, about guessed effects: what can be said before anything is released."""
+    law = NoiseLaw(sum_law.kind, sum_law.scale, max(sum_law.size, len(mass)))
+    noise = law.draws(DRAWS, seed=1)[:, : len(mass)] @ np.linalg.inv(asked).T
+    counts = NoiseLaw("gaussian", count_std, len(mass)).draws(DRAWS, seed=2)
+    return np.quantile(np.abs((noise - effects * counts) @ curve_of_sums(mass, weights).T), level, axis=0)

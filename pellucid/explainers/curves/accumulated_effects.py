@@ -29,7 +29,11 @@ from ..common.projection import project_counts
 from . import accumulate
 from .accumulate import Intervals
 from .results import EffectCurve
-from .steps import CLIPS, ClippedSteps, CombinedSteps, OnGrid, StepSize
+from .steps import CLIPS, COUNTED, ClippedSteps, CombinedSteps, OnGrid, StepSize
+from .variation import MARGIN, public_curves
+
+BEYOND = 16.0
+"""How many records a clip may leave beyond it, for the square root of an interval and for 1/ε: noise against bias."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +99,11 @@ class AccumulatedEffects(AlongFeatures):
     """How predictions change along a feature, accumulated from small steps on the people who are near each step.
 
     Released: in three stages, a noisy histogram of the feature on a public grid, from which the borders of the intervals
-    follow; for each feature a clip for a single record's step, chosen privately; and the noisy sum of steps per interval.
-    Dividing by the noisy counts, accumulating and centring cost nothing more; in zCDP accounts a factorisation of the
-    accumulation spreads the noise. Categories are stepped through in their declared order. `.clip` says how large a step
-    may be: larger ones were scaled down, a bias the intervals do not include. A list of features is one joint release
-    with `.curves[name]`.
+    follow; for each feature a clip for a single record's step, chosen privately; and the noisy sum of steps per interval,
+    beside what the clip cut off. Dividing by the noisy counts, accumulating and centring cost nothing more; in zCDP accounts a
+    factorisation of the accumulation spreads the noise. Categories are stepped through in their declared order. `.clip` says
+    how large a step may be: larger ones were scaled down, a bias that error bars include, if people's steps are not more than
+    1.4 times as large as the largest of public records. A list of features is one joint release with `.curves[name]`.
 
     Claim: ale-ties, on cell-sum and quantile-span. Assumes that the model is a function of one row.
     Papers: "Tailoring differential privacy to any explainer" (private ALE); Apley and Zhu (2020).
@@ -172,19 +176,24 @@ class AccumulatedEffects(AlongFeatures):
         """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
         details, counts = ask.plan.details, cells[: len(along.grid)]
         intervals = along.between(counts, count_law)
-        per_step = 32 if along.categorical else 8
-        q = _clip_quantile(per_step * len(intervals) / details.epsilon, counts.sum())
-        sizes = StepSize(self.model, along.name, along.grid, intervals)
-        choice = Choice(Sum(sizes, Cells(len(CLIPS)), columns=details.columns), QuantileScore(q))
-        clip = self.model.range * float(CLIPS[ask.choose(f"clip {along.name}", choice)[0]])
+        # A category's step is the same for many records at once: it is ruinous to clip it, so candidates reach up to the range.
+        beyond = 32 * len(intervals) if along.categorical else BEYOND * len(intervals) ** 0.5
+        q = _clip_quantile(beyond / details.epsilon, counts.sum())
+        largest = self.model.range if along.categorical else largest_step(ask.public, self.model, along, intervals)
+        clips = self.model.range * CLIPS[: np.searchsorted(CLIPS * self.model.range, MARGIN * largest) + 1]
+        sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
+        choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(q))
+        clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
         weights = accumulate.centring_weights(intervals, counts, along.grid)
-        steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip)
+        hidden = 0.0 if clip >= self.model.range else max(largest - clip, clip / 2)
+        steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
         return Settled(along, cells, steps, weights, combinations(ask.public, intervals.mass, weights))
 
     def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
         """Solve, divide, accumulate and centre: released numbers only."""
         along, intervals, clip = one.along, one.steps.intervals, one.steps.clip
-        sums = np.linalg.solve(one.asked, answer.numbers * clip)
+        hidden, gaussian = one.steps.hidden, public.spend.currency == "rho"
+        sums = np.linalg.solve(one.asked, answer.numbers[: len(intervals)] * clip)
         effects = accumulate.mean_effects(sums, intervals.mass, self.model.range)
         place, share = intervals.places()
         return EffectCurve(
@@ -194,7 +203,7 @@ class AccumulatedEffects(AlongFeatures):
             counts=intervals.mass,
             sums=sums,
             weights=one.weights,
-            factorised=public.spend.currency == "rho",
+            factorised=gaussian,
             clip=clip,
             most=self.model.range,
             floor=count_law.scale if along.categorical else 1.0,
@@ -206,6 +215,8 @@ class AccumulatedEffects(AlongFeatures):
             place=place.astype(float),
             share=share,
             categorical=along.categorical,
+            cut_off=float(answer.numbers[-1] / (COUNTED * (1 + gaussian)) * hidden) if hidden else 0.0,
+            hidden=hidden,
         )
 
     def flow(self, plan: Plan | None = None) -> Flow:
@@ -226,23 +237,26 @@ class AccumulatedEffects(AlongFeatures):
 
     def expected(self, plan: Plan) -> Expected:
         public, rows = plan.public, plan.public.planning_rows
-        clips, sums = [], []
+        clips, sums, guessed = [], [], []
         for along in plan.details.along:
-            # A smooth effect crosses the range in k steps; four times its share is a generous clip for one of them.
             k = along.likely_intervals
-            clips.append(self.model.range * (1.0 if along.categorical else min(1.0, 4 / k)))
+            clip, effects = likely_steps(public, self.model, along, k)
+            clips.append(clip)
+            guessed.append(effects)
             sums.append(Sum(_nothing, steps_bound(public, k, clips[-1])))
         noise = public.stage("steps", Joint(sums), plan["steps"].share).noise
         labels: list[str] = []
         errors: list[np.ndarray] = []
-        for along, clip, k in zip(plan.details.along, clips, (part.size for part in sums)):
+        for along, clip, effects in zip(plan.details.along, clips, guessed):
+            k, count_std = len(effects), plan["places"].noise.std * max(1.0, (len(along.grid) / len(effects)) ** 0.5)
             mass, weights = np.full(k, max(rows / k, 1.0)), np.full(k + 1, 1 / (k + 1))
-            errors.append(accumulate.noise_alone(mass, weights, combinations(public, mass, weights), noise.times(clip), 0.95))
+            asked = combinations(public, mass, weights)
+            errors.append(accumulate.noise_alone(mass, weights, asked, noise.times(clip), effects, count_std, 0.95))
             labels += [f"{along.name}, border {i}" for i in range(k + 1)]
         error = np.concatenate(errors)
         notes = (
-            "assumes equally filled intervals and steps of at most four times an even share of the range; the clip chosen "
-            "privately may be smaller, and for a model with large jumps it is larger; the noise of the counts comes on top",
+            "assumes equally filled intervals, and steps and a clip like those of public records; the bars of the result are "
+            "wider by what the clip may have cut off",
         )
         return Expected(tuple(labels), error, float(2**0.5 * error.max()), notes)
 
@@ -258,10 +272,28 @@ class AccumulatedEffects(AlongFeatures):
 def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
     """The sums of steps per interval, or the combinations of them that are asked under Gaussian noise."""
     steps = one.steps
-    bound = steps_bound(public, len(steps.intervals), steps.clip)
+    bound = steps_bound(public, len(steps.intervals) + bool(steps.hidden), steps.clip)
     if isinstance(bound, Cells):
         return Sum(steps, bound, columns=columns)
-    return Sum(CombinedSteps(steps.model, steps.name, steps.grid, steps.intervals, steps.clip, one.asked), bound, columns=columns)
+    plain = (steps.model, steps.name, steps.grid, steps.intervals, steps.clip, steps.hidden)
+    return Sum(CombinedSteps(*plain, one.asked), bound, columns=columns)
+
+
+def largest_step(public: Public, model: Model, along: Along, intervals: Intervals) -> float:
+    """A step that people's are taken not to exceed: somewhat larger than any of public records, and at most the range."""
+    if public.strict:
+        return model.range
+    curves = public_curves(model, public.schema, along.name, along.grid[intervals.edges])
+    return model.range * min(1.0, MARGIN * max(float(np.abs(np.diff(curves, axis=1)).max()), 0.01))
+
+
+def likely_steps(public: Public, model: Model, along: Along, intervals: int) -> tuple[float, np.ndarray]:
+    """(a clip, mean steps): those of public records over evenly spaced borders, the clip as large as the largest of them."""
+    if public.strict:
+        return model.range * (1.0 if along.categorical else min(1.0, 4 / intervals)), np.zeros(intervals)
+    borders = along.grid[np.rint(np.linspace(0, len(along.grid) - 1, intervals + 1)).astype(int)]
+    steps = np.diff(public_curves(model, public.schema, along.name, borders), axis=1)
+    return model.range * max(float(np.abs(steps).max()), 0.01), model.range * steps.mean(axis=0)
 
 
 def steps_bound(public: Public, intervals: int, clip: float) -> Ball | Cells:

@@ -1,15 +1,64 @@
-"""The result of accumulated effects."""
+"""The results of partial dependence by differences, and of accumulated effects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...mechanisms import NoiseLaw
 from ..common.results import AnyCurve
 from . import accumulate
+from .steps import COUNTED
+from .variation import Released
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DependenceCurve(AnyCurve):
+    """A partial dependence that was released as a level and differences: `.x` (values of the feature) and `.y`."""
+
+    kind: ClassVar[str] = "dependence curve"
+    numbers: np.ndarray
+    """What was released: levels, differences or combinations of them, and how much was cut off."""
+    law: NoiseLaw
+    """The noise of each of these numbers."""
+    level_weight: float
+    """The part of a contribution that the level may use."""
+    difference_weight: float
+    """The part that the differences may use."""
+    variation: float
+    """V: how far a single record's curve may go up and down in all. One that went further was drawn toward its middle."""
+    output: tuple[float, float]
+    """The declared range of the model."""
+    rows: float | None
+    """The public number of records; None where it was counted with noise."""
+    factorised: bool
+    """Whether combinations of the differences were asked for, which spread the noise."""
+    ylabel: str = "mean prediction"
+    """What the curve shows, for pictures."""
+
+    @property
+    def released(self) -> Released:
+        """The released numbers with what is public about them."""
+        weights = (self.level_weight, self.difference_weight)
+        return Released(self.numbers, self.law, *weights, self.variation, self.output, self.rows, self.factorised)
+
+    @property
+    def count(self) -> float:
+        """Over how many records: their public number, or a noisy count."""
+        return self.released.count
+
+    @property
+    def cut_off(self) -> float:
+        """How many whole curves were cut off by V, in all, with noise: near zero where V was large enough."""
+        return self.released.cut_off
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper): each point's value without noise *and without cutting* lies inside with probability at least `level`
+        (smoothing off)."""
+        half = self.released.half_widths(level)
+        return self.y - half, self.y + half
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,8 +94,18 @@ class EffectCurve(AnyCurve):
     """Per grid value, the intervals it belongs to; -1 stands for none."""
     share: np.ndarray
     """Per grid value, its shares in them."""
+    cut_off: float | None = None
+    """What the clip took off the steps of all records together, as released, with noise; None where it was not counted."""
+    hidden: float | None = None
+    """The most that it may take off the steps of one record."""
     ylabel: str = "accumulated effect"
     """What the curve shows, for pictures."""
+
+    def content(self) -> dict[str, Any]:
+        found = super().content()
+        if self.cut_off is None:
+            del found["cut_off"], found["hidden"]  # as it was before this was counted
+        return found
 
     @property
     def effects(self) -> np.ndarray:
@@ -54,7 +113,13 @@ class EffectCurve(AnyCurve):
         return accumulate.mean_effects(self.sums, self.counts, self.most)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper): covers the curve of the same intervals and the same clip without noise, about `level` of the time."""
+        """(lower, upper): covers the accumulated effects over these intervals, without noise and without a clip, about `level` of
+        the time.
+
+        What the clip took off was counted, and moves no border further than its sum over the least number of records in an
+        interval. The count has noise, which the bars allow for, and takes no record's steps for more than 1.4 times the largest
+        of public records. Results of a version that did not count it are about the curve of the same clip.
+        """
         borders = np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float)
         half = accumulate.ErrorModel(
             sums=self.sums,
@@ -70,5 +135,7 @@ class EffectCurve(AnyCurve):
             place=self.place,
             share=self.share,
             on_grid=np.interp(self.grid, borders, self.y, left=0.0, right=0.0),
+            cut_off=self.cut_off or 0.0,
+            per_count=(self.hidden or 0.0) / (self.clip * COUNTED * (1 + self.factorised)),
         ).half_widths(level)
         return self.y - half, self.y + half

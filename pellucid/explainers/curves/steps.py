@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from ...public.grids import nearest
 from ...public.model import Model
 from ...public.rows import Rows
 from .accumulate import Intervals
+
+COUNTED = 0.3
+"""The weight of what was cut off beside steps, in an L1 ball."""
 
 CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
 """Candidate clips, as parts of the model's range."""
@@ -55,34 +59,58 @@ class Steps:
 class StepSize(Steps):
     """Per record: which candidate clip would just not touch it."""
 
+    clips: np.ndarray
+    """Candidates, rising; whatever no candidate spares is counted with the last."""
+
     def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
         _, steps = self.differences(rows)
-        cell = np.searchsorted(CLIPS * self.model.range, np.abs(steps).sum(axis=1), side="left")
-        return np.minimum(cell, len(CLIPS) - 1)[:, None], np.ones((len(rows), 1)), None
+        cell = np.searchsorted(self.clips, np.abs(steps).sum(axis=1), side="left")
+        return np.minimum(cell, len(self.clips) - 1)[:, None], np.ones((len(rows), 1)), None
 
 
 @dataclass(frozen=True, eq=False)
 class ClippedSteps(Steps):
-    """Per record: its differences, scaled down together when they exceed the clip."""
+    """Per record: its differences, scaled down together when they exceed the clip; with `hidden`, also what was cut off.
+
+    What was cut off is a part of `hidden`, at most one, and takes room beside the steps: s·t + COUNTED·(part cut off) = 1 for
+    steps of t clips of which a part s is left. It has the cell after the last interval.
+    """
 
     clip: float
+    hidden: float = 0.0
+    """The most that may be cut off a record's steps; nothing is counted where it is 0."""
 
-    def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def __call__(self, rows: Rows) -> Any:
         cell, steps = self.differences(rows)
-        size = np.abs(steps).sum(axis=1)
-        factor = np.minimum(1.0, self.clip / np.maximum(size, 1e-300))
-        return cell, np.zeros(cell.shape), steps * factor[:, None]
+        left, off = self.cut(np.abs(steps).sum(axis=1))
+        steps = steps * left[:, None]
+        if self.hidden:
+            cell = np.hstack([cell, np.full((len(cell), 1), len(self.intervals))])
+            steps = np.hstack([steps, COUNTED * self.clip * off[:, None]])
+        return cell, np.zeros(cell.shape), steps
+
+    def cut(self, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the part of its steps that a record keeps, what was cut off as a part of `hidden`)."""
+        if not self.hidden:
+            return np.minimum(1.0, self.clip / np.maximum(size, 1e-300)), np.zeros(len(size))
+        clips, ratio = np.maximum(size / self.clip, 1.0), self.clip / self.hidden
+        left = np.maximum((1 - COUNTED * clips * ratio) / (clips * (1 - COUNTED * ratio)), 0.0)
+        off = np.minimum((1 - left) * clips * ratio, 1.0)
+        return np.minimum(left, (1 - COUNTED * off) / clips), off
 
 
 @dataclass(frozen=True, eq=False)
 class CombinedSteps(ClippedSteps):
-    """Per record: combinations of its clipped differences, as a factorisation of the accumulation asks for them."""
+    """Per record: combinations of its clipped differences, as a factorisation of the accumulation asks for them.
 
-    asked: np.ndarray
+    Beside them what was cut off has twice the weight that it has in an L1 ball: (1 - w·c)² + (2w·c)² ≤ 1 for w = COUNTED, c ≤ 1.
+    """
 
-    def __call__(self, rows: Rows) -> np.ndarray:  # type: ignore[override]
+    asked: np.ndarray = field(default_factory=lambda: np.eye(1))
+
+    def __call__(self, rows: Rows) -> np.ndarray:
         cell, _, steps = super().__call__(rows)
         combined = np.zeros((len(rows), len(self.asked)))
-        for j in range(cell.shape[1]):
+        for j in range(cell.shape[1] - bool(self.hidden)):
             combined += self.asked.T[cell[:, j]] * np.where(cell[:, j] >= 0, steps[:, j], 0.0)[:, None]
-        return combined
+        return np.hstack([combined, 2 * steps[:, -1:]]) if self.hidden else combined

@@ -5,6 +5,7 @@ import pytest
 from people import make_people, risk
 
 import pellucid as pel
+from pellucid.explainers.curves.steps import COUNTED, ClippedSteps
 
 BUDGET = pel.Budget(epsilon=100.0)
 
@@ -141,3 +142,36 @@ def test_outputs_that_floats_cannot_step_through_are_refused(people, schema, out
             pel.AccumulatedEffects(pel.Model(lambda d: d["bmi"] * 0, output=output, trained_on="other data"), "age"), epsilon=1
         )
     assert session.spent == 0
+
+
+@pytest.mark.parametrize("hidden", [0.05, 0.1, 0.4])
+def test_steps_and_what_is_cut_off_share_the_ball(hidden):
+    """Whatever a record's steps add up to: in the L1 ball, with combinations in the Euclidean one, and nothing lost uncounted."""
+    steps = ClippedSteps(None, "x", None, None, 0.1, hidden)
+    size = np.linspace(0, 1, 2001)
+    left, off = steps.cut(size)
+    used, counted = left * size / 0.1, COUNTED * off
+    assert ((left >= 0) & (left <= 1) & (off >= 0) & (off <= 1)).all()
+    assert (used + counted).max() <= 1 + 1e-9 and np.hypot(used, 2 * counted).max() <= 1 + 1e-9
+    lost = (1 - left) * size
+    whole = size <= 0.1 + hidden
+    assert (lost[whole] <= off[whole] * hidden + 0.1 + 1e-9).all() and (off[size <= 0.1] == 0).all()
+    np.testing.assert_allclose(lost[(off < 1) & (left > 0)], (off * hidden)[(off < 1) & (left > 0)], atol=1e-12)
+
+
+@pytest.mark.parametrize("budget", [pel.Budget(epsilon=1.0), pel.Budget(epsilon=1.0, delta=1e-6)], ids=["pure", "zCDP"])
+def test_bars_include_what_the_clip_cuts_off(seeded, schema, budget):
+    """One in thirty steps twenty times as far as the others: such steps are clipped, and bars still reach the unclipped curve."""
+    people = make_people(3000, 4)
+    people["sex"] = np.where(np.arange(3000) % 30 == 0, "M", "F")
+    jump = pel.Model(
+        lambda d: 0.3 + (d["bmi"] - 10) / 50 * np.where(d["sex"] == "M", 0.6, 0.03),
+        output=(0, 1), features=["bmi", "sex"], trained_on="other data",
+    )  # fmt: skip
+    session = pel.Session(people, schema, budget=budget)
+    made = session.release(pel.AccumulatedEffects(jump, "bmi", intervals=3), share=1)
+    slope = (0.6 / 30 + 0.03 * 29 / 30) / 50
+    exact = slope * np.array(made.x)
+    exact -= made.weights @ exact
+    lower, upper = made.interval()
+    assert ((lower <= exact) & (exact <= upper)).all() and made.hidden > 0
