@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,10 @@ import pandas as pd
 
 from ...release.explanation import Explanation, frame
 from . import plots
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,6 +56,25 @@ class Ordered(Explanation):
             else:
                 found[-1].append(self.names[i])
         return [tuple(tier) for tier in found]
+
+    @property
+    def verdict(self) -> str:
+        """What can be told from the numbers and what cannot, in one sentence."""
+        tiers = self.tiers()
+        lower, upper = self.interval()
+        clear = [name for name, low, high in zip(self.names, lower, upper) if low > 0 or high < 0]
+        if len(tiers) > 1:
+            ahead = "; then ".join(_some(tier) for tier in tiers[:3]) + ("; …" if len(tiers) > 3 else "")
+            told = f"the order {ahead} is sure (95 %)"
+        else:
+            told = "no order among them is sure"
+        unclear = [name for name in self.names if name not in clear]
+        rest = f"; {_some(unclear)} cannot be told from zero" if unclear and clear else ""
+        return told + (rest if clear else "; none can be told from zero: mostly noise") + "."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, self.verdict)
 
     def _tier_of(self, level: float = 0.95) -> dict[str, int]:
         return {name: number for number, tier in enumerate(self.tiers(level), 1) for name in tier}

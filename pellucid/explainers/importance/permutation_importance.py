@@ -15,19 +15,24 @@ from ...mechanisms import NoiseLaw
 from ...public.frozen import settle
 from ...public.model import Model
 from ...public.schema import Category, Schema, did_you_mean
+from ...query.kinds import Query
 from ...release.door import Ask
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import WHOLE, Expected, Plan, Public, Stage
+from ...release.verdict import foreseen
 from ...sensitivity import Flow
 from ..common.base import OfModel, keep_whole_number, once_positional
+from ..common.caps import PrivateCap
 from .losses import Loss, LossName
 from .mean_increases import MeanIncreases
 from .mean_losses import MeanLosses
-from .shuffling import CAPS, Measured, Shuffling, Truth
+from .shuffling import Measured, Shuffling, Truth
 
-CAP_SHARE = Fraction(1, 20)
-"""Of the spend, for the choice of a cap."""
+USUAL = 0.05
+"""The part of the largest loss that importances rarely exceed, where the range is no wider than answers are."""
+MOVED_SHARE = Fraction(1, 20)
+"""Of what is left after the cap, for a look at what shuffles do, where that could matter."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Details:
     """What is asked."""
     cap: float
     """The cap as far as it is public: the one given, or the largest loss."""
-    stretch: float
-    """What a private cap is multiplied by."""
+    choice: PrivateCap | None
+    """How a private cap is chosen, where one is."""
     noise: NoiseLaw
     """The noise of the losses, the same for every cap."""
 
@@ -53,9 +58,11 @@ class PermutationImportance(OfModel):
     differences (`.ratios` their quotients), computed afterwards. With `ranking=True` only what an order needs: the mean increase
     of the loss, feature by feature, which is far more certain. Who gives a feature to whom is secret and does not depend on
     the data. Answers and truths are clipped to the model's declared output. Losses are capped, because a few large ones decide
-    how much noise is needed; a cap that is not given is chosen privately for a twentieth of the spend. `.tiers()` cuts the
-    ranking where noise cannot have swapped anything. A record whose target is missing, unreadable or not a declared value has no
-    loss, unless the schema declares what stands for it; `.uncounted` says how many there are.
+    how much noise is needed; a cap that is not given is chosen privately for a part of the spend, where there are enough records
+    for that. What it hides is measured too, and what the draw of shuffles does: error bars are about importances over all
+    shuffles, without the cap. `.tiers()` cuts the ranking where neither noise nor these can have swapped anything. A record
+    whose target is missing, unreadable or not a declared value has no loss, unless the schema declares what stands for it;
+    `.uncounted` says how many there are.
 
     Claim: pairs and couples, on box-sum, counted-sum, joint-sum and quantile-span. Assumes that the model is a function of one
     row.
@@ -177,46 +184,57 @@ class PermutationImportance(OfModel):
         kind: type[Shuffling] = MeanIncreases if self.ranking else MeanLosses
         columns, groups = self.columns(public.schema), self.groups(public.schema)
         measured = Measured(self.model, self.truth(public.schema), self._loss)
-        shuffling = kind(measured, groups, kind.pairing(public, self.turns(public)), columns, public)
-        losses = public.stage("losses", shuffling.query(self._declared_cap), 1 - CAP_SHARE if self._private_cap else WHOLE)
-        stretch = kind.stretch(public.rows_or_default * public.epsilon_like / (len(groups) + 1.5))
-        details = Details(shuffling, self._declared_cap, stretch, losses.noise)
-        if not self._private_cap:
-            return Plan(public, (losses,), details)
-        return Plan(public, (public.stage("cap", shuffling.cap_choice, CAP_SHARE), Stage("losses", losses.share)), details)
+        given = self.cap is not None
+        shuffling = kind(measured, groups, kind.pairing(public, self.turns(public)), columns, public, given)
+        choice = shuffling.private_cap if self._private_cap else None
+        left = WHOLE if choice is None else WHOLE - choice.stage.share
+        share = {"moved": left * MOVED_SHARE} if shuffling.chance_matters else {}
+        share["losses"] = left - sum(share.values())
+        asked: dict[str, Query] = {"losses": shuffling.query(self._declared_cap), "moved": shuffling.moves(self._declared_cap)}
+        stages = [public.stage(name, asked[name], share[name]) for name in ("losses", "moved") if name in share]
+        details = Details(shuffling, self._declared_cap, choice, stages[0].noise)
+        if choice is None:
+            return Plan(public, tuple(stages), details)
+        return Plan(public, (choice.stage, *(Stage(stage.name, stage.share) for stage in stages)), details)
 
     def run(self, ask: Ask) -> Explanation:
         details: Details = ask.plan.details
-        shuffling = details.shuffling
-        if not self._private_cap:
-            return shuffling.importance(ask.total("losses"), details.cap)
-        chosen = float(CAPS[ask.choose("cap")[0]])
-        cap = details.cap * min(1.0, chosen * details.stretch)
-        return shuffling.importance(ask.total("losses", shuffling.query(cap)), cap)
+        shuffling, cap, look = details.shuffling, details.cap, "moved" in ask.plan.shares
+        if details.choice is None:
+            return shuffling.importance(ask.total("losses"), cap, ask.total("moved") if look else None)
+        cap *= min(1.0, details.choice.chosen(ask.choose("cap")[0]) * shuffling.stretch)
+        losses = ask.total("losses", shuffling.query(cap))
+        return shuffling.importance(losses, cap, ask.total("moved", shuffling.moves(cap)) if look else None)
 
     def flow(self, plan: Plan | None = None) -> Flow:
         flow = Flow("permutation importance").input("records").public("model", "treated as public")
-        caps: tuple[str, ...] = ()
-        if self._private_cap:
+        asked = {"losses", *(("cap",) if self._private_cap else ())} if plan is None else set(plan.shares)
+        caps = tuple(name for name in ("cap",) if name in asked)
+        if caps:
             flow = flow.stage("cap", "records", "model", needs="ranks of losses among public candidates, over pairs")
-            caps = ("cap",)
-        return flow.stage(
-            "losses", "records", "model", *caps, needs="losses up to the cap, beside a count under add-remove"
-        ).output("explanation", *caps, "losses", needs="divide, subtract")
+        flow = flow.stage("losses", "records", "model", *caps, needs="losses up to the cap, beside a count under add-remove")
+        if "moved" in asked:
+            flow = flow.stage("moved", "records", "model", *caps, needs="squares of capped increases, over pairs")
+        stages = tuple(name for name in ("cap", "losses", "moved") if name in asked)
+        return flow.output("explanation", *stages, needs="divide, subtract")
 
     def expected(self, plan: Plan) -> Expected:
         details: Details = plan.details
-        width, gap = details.shuffling.error(details.noise, details.cap, plan.public.planning_rows)
+        shuffling, cap = details.shuffling, details.cap
+        width, gap = shuffling.error(details.noise, cap, plan.public.planning_rows)
         notes = []
-        if self._private_cap:
+        if details.choice is not None:
             notes.append(
-                f"losses will be capped at a privately chosen value; the further it is below {details.cap:g}, "
-                "the smaller the errors"
+                f"losses will be capped at a privately chosen value; the further it is below {cap:g}, "
+                "the smaller the errors; what it hides is looked at and makes upper ends of error bars longer"
             )
-        if details.shuffling.count:
+        elif self._private_cap:
+            notes.append("with so few records at this price no cap can be chosen: losses keep their declared range")
+        if shuffling.count:
             notes.append("the count of records is noisy too: errors depend a little on the size of an importance")
-        labels = details.shuffling.features
-        return Expected(labels, np.full(len(labels), width), gap, tuple(notes))
+        if details.choice is None or not shuffling.wide:
+            notes.append(foreseen(plan.public, width, USUAL * self._loss.top, "importances of such models"))
+        return Expected(shuffling.features, np.full(len(shuffling.features), width), gap, tuple(notes))
 
     def describe(self) -> dict[str, Any]:
         return {

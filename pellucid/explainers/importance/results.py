@@ -8,7 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from ...mechanisms import NoiseLaw
+from ...release.explanation import checked_level
 from ..common.rankings import OrderedFeatures
+
+DRAWS = 4_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -19,6 +22,7 @@ class Importance(OrderedFeatures):
     """
 
     kind: ClassVar[str] = "importance"
+    newer: ClassVar[tuple[str, ...]] = ("hidden", "hidden_worth", "chance")
     permuted: np.ndarray | None
     """Mean losses with each feature shuffled; `values` are their differences to `base`."""
     base: float | None
@@ -37,6 +41,12 @@ class Importance(OrderedFeatures):
     """Over how many records, or couples of them: a public number, or a noisy count."""
     noisy_count: bool
     """Whether it is noisy."""
+    hidden: np.ndarray | None = None
+    """How much of any mean increase clipping hid at most, upward and downward, with noise; None in results of before."""
+    hidden_worth: np.ndarray | None = None
+    """What one unit in a mean is worth in them."""
+    chance: np.ndarray | None = None
+    """Standard errors of the values by the shuffles that were drawn; None in results of before."""
 
     @property
     def ylabel(self) -> str:
@@ -57,15 +67,38 @@ class Importance(OrderedFeatures):
 
     def certain_gap(self, level: float = 0.95) -> float:
         # The base loss and the count are the same for all features: neither can swap two of them.
-        return self.law.spread(len(self.features), level) * self._half
+        if self.hidden is None or self.hidden_worth is None:
+            return self.law.spread(len(self.features), level) * self._half
+        level, d = checked_level(level), len(self.features)
+        if d < 2:
+            return 0.0
+        noise = self._half * self.law.some(d + 2, DRAWS)
+        apart = np.ptp(noise[:, :d] + self._by_chance(DRAWS), axis=1)
+        # What is hidden of one may be hidden upward, of the other downward.
+        unseen = self.hidden.sum() - noise[:, d:] @ self.hidden_worth
+        return float(max(np.quantile(apart, level), np.quantile(apart + unseen, level)))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper): each value without noise, with the same pairs and cap, lies inside with probability `level`."""
-        self.law.half_width(level)  # refuses a level that is no probability
-        own, other, counted = self.law.some(3, 10_000).T / np.array([[1], [self.weight], [self.weight]])
+        """(lower, upper): each importance lies inside with probability `level`, without noise, over all shuffles and without
+        the cap. What the cap hides was measured up to twice the cap; beyond, as much again is granted."""
+        level, draws = checked_level(level), 10_000
+        own, other, counted, *beyond = self.law.some(5, draws).T / np.array([1, self.weight, self.weight, 1, 1])[:, None]
         errors = self._half * (own - other if self.base is not None else own)[:, None]
         if self.noisy_count:
             about = self.values - (0.0 if self.base is not None else (self.low + self.cap) / 2)
             errors = errors - about[None, :] * counted[:, None] / max(self.count, 1.0)
-        width = np.broadcast_to(np.quantile(np.abs(errors), level, axis=0), len(self.values))
-        return self.values - width, self.values + width
+        errors = errors + self._by_chance(draws)
+        ends = []
+        for side, signed in enumerate((-errors, errors)):
+            width = np.quantile(signed, (1 + level) / 2, axis=0)
+            if self.hidden is not None and self.hidden_worth is not None and self.hidden_worth[side] > 0:
+                unseen = self.hidden[side] - self._half * self.hidden_worth[side] * beyond[side][:, None]
+                width = np.maximum(width, np.quantile(signed + unseen, (1 + level) / 2, axis=0))
+            ends.append(width)
+        return self.values - ends[1], self.values + ends[0]
+
+    def _by_chance(self, draws: int) -> np.ndarray:
+        """Copies of what the shuffles did to the values."""
+        if self.chance is None:
+            return np.zeros((draws, len(self.values)))
+        return np.random.default_rng(1).normal(size=(draws, len(self.values))) * self.chance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from ...errors import PlanError
@@ -13,6 +13,7 @@ from ...release.door import Ask
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public
+from ...release.verdict import enough
 from ...sensitivity import Flow
 from ..common.base import OfModel, keep_whole_number, once_positional
 from .overall import OverallH
@@ -60,6 +61,8 @@ class FeatureInteraction(OfModel):
     _: KW_ONLY
     points: int | None = None
     """Values that a number is rounded to; left out, as many as pay at this number of rows and ε."""
+    anyway: bool = field(default=False, repr=False)
+    """Release it even where the error is expected to be as large as H can be. It changes nothing that is released."""
 
     stored_as = "pellucid.explainers.feature_interaction.FeatureInteraction"
     references = (
@@ -92,7 +95,14 @@ class FeatureInteraction(OfModel):
         return self.statistic.columns(schema)
 
     def plan(self, public: Public) -> Plan:
-        return self.statistic.plan(public)
+        plan = self.statistic.plan(public)
+        if self.anyway or (public.rows is None and public.expected_rows is None):
+            return plan
+        error = float(self.expected(plan).error.min())
+        if error < 1:
+            return plan
+        why = f"H lies between 0 and 1, and its error is expected to be ±{error:.2g} at best"
+        return replace(plan, useless=f"{why}: {enough(public, error / 0.25)}; or say anyway=True.")
 
     def run(self, ask: Ask) -> Explanation:
         return self.statistic.run(ask)
@@ -109,4 +119,4 @@ class FeatureInteraction(OfModel):
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if name in model.features]
-        return [cls(model, points=2), cls(model, names[0], points=2)]
+        return [cls(model, points=2, anyway=True), cls(model, names[0], points=2, anyway=True)]

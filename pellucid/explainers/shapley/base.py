@@ -17,12 +17,12 @@ from ...public.frozen import settle
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
 from ...public.schema import Schema
-from ...query import Choice, Sum
+from ...query import Sum
 from ...query.bounds import Cells
-from ...query.scores import QuantileScore
 from ...release.answer import Answer
-from ...release.plan import WHOLE, Plan, Public, Stage
+from ...release.plan import Plan, Public, Stage
 from ..common.base import KEPT, OfModel, keep_whole_number
+from ..common.caps import Look, PrivateCap, candidates, is_probability, private_cap
 from .background import Background, estimator_against
 from .bound import ShapleyVectors
 from .certainty import picks_gap, values_gap
@@ -236,10 +236,11 @@ class AboutRecord(WithShapley):
         return said
 
 
-CAPS = 2.0 ** (-np.arange(48, -1, -1) / 4)
-"""Candidate caps, as parts of the largest possible size: down to a 4096th."""
+CAPS = candidates(20)
+"""Candidate caps, as parts of the largest possible size: down to a millionth."""
 
-CAP_SHARE = Fraction(1, 10)
+LOOK_SHARE = Fraction(1, 5)
+"""Of what is left after a private cap, for a look at what it hides."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ class AboutPeople(WithShapley):
     """A few public records that predictions are compared with: a DataFrame, a dict of columns, a list of records, or one."""
     cap: float | str | None = None
     """A cap on the size of single values; "range" leaves them at their largest possible size. Left out, one is chosen privately
-    for a tenth of the spend."""
+    for a part of the spend, and another part buys a look at what it hides; models of probabilities and few records have none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -273,22 +274,30 @@ class AboutPeople(WithShapley):
         return ("the background records that were given are public",)
 
     @property
-    def _rest(self) -> Fraction:
-        """The share of what is released; a private cap takes its own first."""
-        return 1 - CAP_SHARE if self.cap is None else WHOLE
+    def _private_cap(self) -> bool:
+        # The range of a probability is as wide as its answers: a lower cap would hide more than the noise it saves.
+        return self.cap is None and not is_probability(self.model.output)
 
-    def cap_stage(self, public: Public, sizes: Callable[[Rows], np.ndarray], top: float, beyond: float) -> Stage:
-        """A private quantile of sizes per record, among candidates up to `top`, with about `beyond` records above it."""
-        part = public.spend.part(CAP_SHARE)
-        epsilon = float(part.amount) if part.currency == "epsilon" else math.sqrt(2 * float(part.amount))
-        # Closer to the top, empty candidates far above everybody would be taken too often.
-        many = max(beyond, 12 / epsilon) / public.rows_or_default
-        q = Fraction(1 - min(max(many, 1e-4), 0.4)).limit_denominator(10_000)
-        cells = Sum(CapCell(sizes, top), Cells(len(CAPS)), columns=self.columns(public.schema))
-        return public.stage("cap", Choice(cells, QuantileScore(q)), CAP_SHARE)
+    def cap_choice(self, public: Public, sizes: Callable[[Rows], np.ndarray], top: float, outside: float) -> PrivateCap | None:
+        """A private quantile of sizes per record, among candidates up to `top`, with about `outside` records above it."""
+
+        def cells(parts: np.ndarray) -> Sum:
+            return Sum(CapCell(sizes, top, tuple(parts)), Cells(len(parts)), columns=self.columns(public.schema))
+
+        return private_cap(public, cells, CAPS, outside, public.rows_or_default) if self._private_cap else None
 
     def _described(self) -> dict[str, Any]:
         return {**super()._described(), "background": self.public_background.digest, "cap": self.cap}
+
+
+def hidden_by(beyond: Answer | None, look: Look | None, count: float, side: int = 0) -> dict[str, Any]:
+    """What a result says of what its cap hid: at most so much of a mean, and the law of the noise of that."""
+    if beyond is None or look is None:
+        return {}
+    worth, many = look.factor * look.reach, max(count, 1.0)
+    # Of a sum of numbers from 0 to 1, centred: half of it for each record, and half a unit of noise.
+    found = worth * (1 + float(beyond.numbers[side]) / many) / 2
+    return {"hidden": found, "hidden_law": beyond.noise.times(worth / 2 / many)}
 
 
 @dataclass(frozen=True)
@@ -297,10 +306,12 @@ class CapCell:
 
     sizes: Callable[[Rows], np.ndarray]
     top: float
+    parts: tuple[float, ...] = tuple(CAPS)
+    """The candidates, as parts of the top."""
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, None, None]:
-        cell = np.searchsorted(CAPS * self.top, self.sizes(rows), side="left")
-        return np.minimum(cell, len(CAPS) - 1)[:, None], None, None
+        cell = np.searchsorted(np.array(self.parts) * self.top, self.sizes(rows), side="left")
+        return np.minimum(cell, len(self.parts) - 1)[:, None], None, None
 
 
 def _needed(public: Public, factor: float) -> str:

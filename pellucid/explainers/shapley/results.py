@@ -309,6 +309,7 @@ class ShapImportanceResult(OrderedFeatures):
     """How much features move predictions over all people, the mean size of Shapley values: `.features`, `.values`, `.ranking`."""
 
     kind: ClassVar[str] = "shapley importance"
+    newer: ClassVar[tuple[str, ...]] = ("hidden", "hidden_law")
     used: tuple[bool, ...]
     """Per feature, whether it has a part in the model: the values of the others are 0 and not noisy."""
     law: NoiseLaw
@@ -330,28 +331,41 @@ class ShapImportanceResult(OrderedFeatures):
     ylabel: str = "mean size of the Shapley value"
     """What the values are, for pictures."""
 
+    hidden: float | None = None
+    """How much of any mean size the cap hid at most, with noise; None where there was no look, or nothing to hide."""
+    hidden_law: NoiseLaw | None = None
+    """The noise of that."""
+
     def certain_gap(self, level: float = 0.95) -> float:
         # The noise of the count scales all values alike and swaps none; a feature without a part has no noise of its own.
-        spread = self.law.spread(sum(self.used), checked_level(level))
-        return (
-            spread if all(self.used) else max(spread, float(np.quantile(np.abs(self._own()).max(axis=1), checked_level(level))))
-        )
+        level, own = checked_level(level), self._own()
+        if self.hidden is None or self.hidden_law is None:
+            spread = self.law.spread(sum(self.used), level)
+            return spread if all(self.used) else max(spread, float(np.quantile(np.abs(own).max(axis=1), level)))
+        apart = np.ptp(own if all(self.used) else np.pad(own, ((0, 0), (0, 1))), axis=1)
+        unseen = self.hidden - self.hidden_law.draws(DRAWS, seed=1)[:, 0]
+        return float(max(np.quantile(apart, level), np.quantile(apart + unseen, level)))
 
     def _own(self) -> np.ndarray:
         return self.law.draws(DRAWS)[:, : sum(self.used)]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper): each value without noise, by the same estimator and cap, lies inside with probability `level`."""
+        """(lower, upper): each value without noise and without the cap, by the same estimator, lies inside with probability
+        `level`. What the cap hides was looked for as far as values go, or up to `.cap` beyond it and as much again is granted."""
         used, level = np.array(self.used), checked_level(level)
         if self.noisy_count and self.count < 1:
             half = np.where(used, 2 * self.cap, 0.0)
-        elif self.noisy_count:
-            noise = self.law.some(2, DRAWS)
-            errors = noise[:, :1] - noise[:, 1:] * (self.values - self.offset) / self.radius
-            half = np.where(used, np.quantile(np.abs(errors), level, axis=0), 0.0)
-        else:
+            return self.values - half, self.values + half
+        if self.hidden is None and not self.noisy_count:
             half = np.where(used, self.law.half_width(level), 0.0)
-        return self.values - half, self.values + half
+            return self.values - half, self.values + half
+        noise = self.law.some(2, DRAWS)
+        errors = noise[:, :1] - noise[:, 1:] * (self.values - self.offset) / self.radius * self.noisy_count
+        below = above = np.quantile(np.abs(errors), level, axis=0)
+        if self.hidden is not None and self.hidden_law is not None:
+            unseen = self.hidden - self.hidden_law.draws(DRAWS, seed=1)[:, :1]
+            above = np.maximum(above, np.quantile(unseen - errors, (1 + level) / 2, axis=0))
+        return self.values - np.where(used, below, 0.0), self.values + np.where(used, above, 0.0)
 
     def to_frame(self) -> pd.DataFrame:
         """The features by importance, with their tiers and error bars."""
@@ -366,6 +380,7 @@ class ShapDependenceResult(AnyCurve):
     """
 
     kind: ClassVar[str] = "shapley dependence"
+    newer: ClassVar[tuple[str, ...]] = ("hidden", "hidden_law", "widest")
     counts: np.ndarray
     """Noisy numbers of people at each value."""
     sum_law: NoiseLaw
@@ -381,8 +396,16 @@ class ShapDependenceResult(AnyCurve):
     ylabel: str = "mean Shapley value"
     """What the values are, for pictures."""
 
+    hidden: np.ndarray | None = None
+    """How much the cap hid at most of the sums of all cells together, upward and downward, with noise; None without a look."""
+    hidden_law: NoiseLaw | None = None
+    """The noise of these."""
+    widest: float | None = None
+    """The largest possible size of a value; None in results of before."""
+
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper): the mean of each cell without noise, by the same estimator and cap, inside with probability `level`."""
+        """(lower, upper): the mean of each cell without noise and without the cap, by the same estimator, lies inside with
+        probability `level`. All that the cap hid may be in any one cell."""
         pairs = self.sum_law.times(1 / self.sum_law.scale).pairs(DRAWS) if self.sum_law.scale else np.zeros((DRAWS, 2))
         noisy = self.count_law.half_width(checked_level(level))
         # The error of the count weighs as much as the true mean, which a noisy mean over few people says little about.
@@ -394,7 +417,16 @@ class ShapDependenceResult(AnyCurve):
         unknown = self.counts <= max(noisy, 0.5)
         lower = np.where(unknown, -self.cap, np.maximum(self.y - half, -self.cap))
         upper = np.where(unknown, self.cap, np.minimum(self.y + half, self.cap))
-        return lower, upper
+        if self.widest is None or self.widest <= self.cap:
+            return lower, upper
+        # A cell may hold all that was hidden, of as few people as its count allows for.
+        more = np.full((2, len(self.y)), np.inf)
+        if self.hidden is not None and self.hidden_law is not None:
+            most = self.hidden + self.hidden_law.half_width(level)
+            more = np.maximum(most, 0.0)[:, None] / np.maximum(self.counts - noisy, 0.5)
+        most_of_one = self.widest - self.cap
+        more = np.where(unknown, most_of_one, np.minimum(more, most_of_one))
+        return lower - more[1], upper + more[0]
 
     def to_frame(self) -> pd.DataFrame:
         return super().to_frame().assign(count=self.counts)

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ...errors import PlanError
+from ...mechanisms import NoiseLaw
 from ...public.grids import Bins, histogram_bins
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Category, Schema, did_you_mean
 from ...query import Sum
-from ...query.bounds import Cells
+from ...query.bounds import Box, Cells
 from ...release.door import Ask
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
-from ...release.plan import Expected, Plan, Public, Stage
+from ...release.plan import WHOLE, Expected, Plan, Public, Stage
+from ...release.verdict import foreseen
 from ...sensitivity import Flow
 from ..common.base import example_record, keep_whole_number, once_positional
-from .base import CAPS, REFERENCES, AboutPeople
+from ..common.caps import Look, PrivateCap
+from .base import LOOK_SHARE, REFERENCES, AboutPeople, hidden_by
 from .estimator import Chosen
 from .results import ShapDependenceResult
+
+USUAL_VALUE = 0.25
+"""The part of the output range that the mean values of a cell rarely exceed."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,20 @@ class OneValue:
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return np.abs(self.chosen(rows)[:, self.place])
+
+
+@dataclass(frozen=True)
+class BeyondCap:
+    """Per record: how much of its value a cap hides, upward and downward, in units of what it is looked for."""
+
+    chosen: Chosen
+    place: int
+    cap: float
+    reach: float
+
+    def __call__(self, rows: Rows) -> np.ndarray:
+        value = self.chosen(rows)[:, [self.place]]
+        return np.clip((np.hstack([value, -value]) - self.cap) / self.reach, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,18 @@ class ValueInCell:
         return cell[:, None], np.ones((len(cell), 1)), self.chosen(rows)[:, [self.place]]
 
 
+@dataclass(frozen=True)
+class Along:
+    """What is settled about a curve."""
+
+    values: ValueInCell
+    """What is asked of each record."""
+    choice: PrivateCap | None
+    """How a private cap is chosen, where one is."""
+    noise: NoiseLaw
+    """The noise of the curve, the same for every cap."""
+
+
 @once_positional("points")
 @dataclass(frozen=True)
 class ShapDependence(AboutPeople):
@@ -58,7 +91,8 @@ class ShapDependence(AboutPeople):
 
     Released: noisy sums of Shapley values and noisy counts over a public grid, jointly; divided afterwards. The grid is public:
     declared categories, single integers where they are few, else equal intervals, as many as pay at this number of records
-    and price. Values beyond ±`.cap` count as ±`.cap`: a few large ones would decide how much noise is needed.
+    and price. Values beyond ±`.cap` count as ±`.cap`: a few large ones would decide how much noise is needed. What a cap may hide
+    makes error bars longer.
 
     Claim: cell-sum, on quantile-span. Assumes that the model is a function of one row.
     Paper: after the dependence plots of Lundberg and others (2020), as means per cell instead of a dot per person.
@@ -102,10 +136,27 @@ class ShapDependence(AboutPeople):
             raise PlanError(f"{self.feature!r} has no part in the model's answers: its Shapley values are exactly 0.")
         place = chosen.features.index(self.feature)
         values = ValueInCell(chosen, place, self.feature, self._bins(public))
-        if self.cap is not None:
-            return Plan(public, (self._curve(public, values, self._widest),), details=values)
-        cap = self.cap_stage(public, OneValue(chosen, place), self._widest, 0.0)
-        return Plan(public, (cap, Stage("curve", self._rest)), details=values)
+        choice = self.cap_choice(public, OneValue(chosen, place), self._widest, 0.0)
+        given = isinstance(self.cap, int | float) and self.cap < self.model.range
+        left = WHOLE if choice is None else WHOLE - choice.stage.share
+        share = left * (1 - LOOK_SHARE) if given or choice is not None else left
+        curve = self._curve(public, values, self._widest, share)
+        details = Along(values, choice, curve.noise)
+        stages: tuple[Stage, ...] = (curve,)
+        if choice is not None:
+            stages = (choice.stage, Stage("curve", share), Stage("beyond", left - share))
+        elif given:
+            stages = (curve, public.stage("beyond", self._beyond(values, self._widest), left - share))
+        return Plan(public, stages, details=details)
+
+    def _look(self, cap: float) -> Look:
+        # A cap that is the range hides nothing; a look that was paid for is taken all the same.
+        reach = cap if self.cap is None else self.model.range
+        return Look.beyond(cap, self.model.range, reach) or Look(self.model.range, 0.0)
+
+    def _beyond(self, values: ValueInCell, cap: float) -> Sum:
+        found = BeyondCap(values.chosen, values.place, cap, self._look(cap).reach)
+        return Sum(found, Box(2, 0.0, 1.0), columns=values.chosen.columns)
 
     def _bins(self, public: Public) -> Bins:
         worth = public.rows_or_default * public.epsilon_like
@@ -122,19 +173,25 @@ class ShapDependence(AboutPeople):
         weight = 0.5 if public.spend.currency == "epsilon" else 1.0
         return Sum(values, Cells(values.bins.cells, value=cap, count_weight=weight), columns=values.chosen.columns)
 
-    def _curve(self, public: Public, values: ValueInCell, cap: float) -> Stage:
-        return public.stage("curve", self._query(public, values, cap), self._rest)
+    def _curve(self, public: Public, values: ValueInCell, cap: float, share: Fraction) -> Stage:
+        return public.stage("curve", self._query(public, values, cap), share)
 
     def run(self, ask: Ask) -> Explanation:
-        public, values, cap = ask.public, ask.plan.details, self._widest
-        if self.cap is None:
-            cap *= float(CAPS[ask.choose("cap")[0]])
+        public, details, cap = ask.public, ask.plan.details, self._widest
+        values, beyond = details.values, None
+        if details.choice is not None:
+            # Twice the quantile: those above it are often in one cell, whose curve would be all bias.
+            cap *= min(1.0, 2 * details.choice.chosen(ask.choose("cap")[0]))
             answer = ask.total("curve", self._query(public, values, cap))
+            beyond = ask.total("beyond", self._beyond(values, cap))
         else:
             answer = ask.total("curve")
+            beyond = ask.total("beyond") if "beyond" in ask.plan.shares else None
         bound, (sums, counts) = answer.bound, answer.cells()
         assert sums is not None and counts is not None and isinstance(bound, Cells)
         bins, feature = values.bins, public.schema[self.feature]
+        people = max(float(counts.sum()) if public.rows is None else float(public.rows), 1.0)
+        found = [hidden_by(beyond, self._look(cap), people, side) for side in (0, 1)] if beyond is not None else []
         return ShapDependenceResult(
             feature=self.feature,
             x=bins.labels,
@@ -146,26 +203,35 @@ class ShapDependence(AboutPeople):
             edges=bins.edges,
             categorical=isinstance(feature, Category) or bins.has_missing,
             estimator=values.chosen.why,
+            hidden=np.array([people * side["hidden"] for side in found]) if found else None,
+            hidden_law=found[0]["hidden_law"].times(people) if found else None,
+            widest=self.model.range,
         )
 
     def flow(self, plan: Plan | None = None) -> Flow:
         flow = Flow("Shapley dependence").input("records").public("grid", "cells of the feature, from the schema")
         flow = flow.public("background", "public records").public("model", "treated as public")
-        caps: tuple[str, ...] = ()
-        if self.cap is None:
+        asked = {"curve", *(("cap", "beyond") if self._private_cap else ())} if plan is None else set(plan.shares)
+        caps = tuple(name for name in ("cap",) if name in asked)
+        if caps:
             flow = flow.stage("cap", "records", "background", "model", needs="ranks of sizes among public candidates")
-            caps = ("cap",)
         read = ("records", "grid", "background", "model", *caps)
         flow = flow.stage("curve", *read, needs="one value up to the cap in one cell, beside a count of the cell")
-        return flow.output("explanation", "grid", *caps, "curve", needs="divide, label")
+        if "beyond" in asked:
+            flow = flow.stage("beyond", "records", "background", "model", *caps, needs="how much the cap hides, up to a limit")
+        stages = tuple(name for name in ("cap", "curve", "beyond") if name in asked)
+        return flow.output("explanation", "grid", *stages, needs="divide, label")
 
     def expected(self, plan: Plan) -> Expected:
-        public, values, cap = plan.public, plan.details, self._widest
-        bins, curve = values.bins, self._curve(public, values, cap) if self.cap is None else plan["curve"]
-        law = curve.noise.times(cap * bins.cells / public.planning_rows)
+        public, details, cap = plan.public, plan.details, self._widest
+        bins = details.values.bins
+        law = details.noise.times(cap * bins.cells / public.planning_rows)
         notes = ["assumes that people are spread evenly over the cells; the noise of the counts comes on top"]
-        if self.cap is None:
+        if details.choice is not None:
             notes.append(f"values will be capped at a privately chosen number: errors shrink as much as it lies below {cap:g}")
+        else:
+            usual = USUAL_VALUE * self.model.range
+            notes.append(foreseen(public, law.half_width(0.95), usual, "mean Shapley values of a feature"))
         labels = tuple(f"{self.feature} = {label}" for label in bins.labels)
         return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), tuple(notes))
 

@@ -358,3 +358,15 @@ def test_what_a_record_brings_is_the_same_to_the_last_bit_in_every_batch():
     for size in (1, 2, 3, 7, 100):
         pieces = [along(rows.take(np.arange(i, min(i + size, 600)))) for i in range(0, 600, size)]
         assert np.array_equal(np.concatenate(pieces), whole), size
+
+
+def test_an_h_that_would_be_all_noise_is_refused_before_payment(model, schema):
+    """It lies between 0 and 1: ±3 says nothing. Said in the preview, refused by the release, unless somebody wants it anyway."""
+    session = pel.Session(make_people(60, 1), schema, budget=pel.Budget(epsilon=1.0))
+    asked = FeatureInteraction(model, "age", points=4)
+    assert "anyway=True" in session.preview(asked, epsilon=0.1).notes[-1]
+    with pytest.raises(pel.PlanError, match=r"people or ε = .* would do; or say anyway=True"):
+        session.release(asked, epsilon=0.1)
+    assert float(session.spent) == 0
+    assert session.release(FeatureInteraction(model, "age", points=4, anyway=True), epsilon=0.1).features
+    assert len(session.release(asked, epsilon=0.1).values) == 6  # identical: replayed

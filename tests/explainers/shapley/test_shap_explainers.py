@@ -1,5 +1,6 @@
 """The Shapley explainers: equal to the definition and to shap without noise, sure where they say so, silent about the record."""
 
+import dataclasses
 import importlib.util
 import json
 import math
@@ -19,7 +20,6 @@ from sources import Seeded, Silent
 import pellucid as pel
 from pellucid.engine import LocalEngine
 from pellucid.explainers.shapley.background import Background, estimator_against
-from pellucid.explainers.shapley.base import CAPS
 from pellucid.explainers.shapley.bound import ShapleyVectors
 from pellucid.explainers.shapley.certainty import picks_gap, picks_right, values_gap, values_right
 from pellucid.explainers.shapley.estimator import estimator_for
@@ -337,8 +337,8 @@ def test_error_bars_cover(relation, currency, kind):
         "values": ShapValues(MODEL, RECORD),
         "efficient": ShapValues(MODEL, RECORD, efficient=True),
         "magnitudes": ShapRanking(MODEL, RECORD, k=4, how="picks", magnitudes=True),
-        "importance": ShapImportance(MODEL, public_background=public, cap=0.2),
-        "dependence": ShapDependence(MODEL, "a", public_background=public, cap=0.3, points=3),
+        "importance": ShapImportance(MODEL, public_background=public, cap="range"),
+        "dependence": ShapDependence(MODEL, "a", public_background=public, cap="range", points=3),
         "secret": ShapValues(MODEL, public_background=public),
     }[kind]
 
@@ -491,8 +491,9 @@ def test_previews_say_what_is_needed():
 
 
 def test_a_private_cap_makes_importances_sharper(seeded):
+    """A declared range far beyond all answers: what a cap is for."""
     data = table(4000)
-    model = pel.Model(lambda d: 0.1 * answer(d), output=(0, 1), features=NAMES, trained_on="other data")
+    model = pel.Model(lambda d: 0.1 * answer(d), output=(0, 100), features=NAMES, trained_on="other data")
     for delta in DELTAS:
         found, plain = (
             session(data, epsilon=2.0, delta=delta).release(
@@ -501,22 +502,52 @@ def test_a_private_cap_makes_importances_sharper(seeded):
             for cap in (None, "range")
         )
         widths = [np.ptp(e.interval(), axis=0).max() for e in (found, plain)]
-        assert widths[0] < widths[1] / 3 and [c["stage"] for c in found.certificate.charges] == ["cap", "sizes"]
+        assert widths[0] < widths[1] / 30 and [c["stage"] for c in found.certificate.charges] == ["cap", "sizes", "beyond"]
         exact = quietly(ShapImportance(model, public_background=table(2, seed=3), cap="range"), data).values
         np.testing.assert_allclose(found.values, exact, atol=0.1 * exact.max() + widths[0])
         assert found.ranking[0] == np.array(NAMES)[np.argmax(exact)]
-    assert CAPS[-1] == 1
+
+
+def test_no_cap_is_chosen_where_it_cannot_be_or_need_not(seeded):
+    """Of few people nothing is known about a quantile; a probability is as wide as its range."""
+    wide = pel.Model(lambda d: 0.1 * answer(d), output=(0, 100), features=NAMES, trained_on="other data")
+    for model, rows, wanted in ((wide, 60, False), (wide, 4000, True), (MODEL, 4000, False)):
+        for kind in (ShapImportance(model, public_background=table(2)), ShapDependence(model, "a", public_background=table(2))):
+            plan = session(table(rows)).plan(kind, epsilon=1.0)
+            assert ("cap" in plan.shares) == wanted and ("cap" in kind.flow(plan).stages) == wanted
+    found = session(table(60), epsilon=0.1).release(ShapImportance(wide, public_background=table(2)), share=1)
+    assert found.cap == 100 and found.hidden is None
+
+
+@pytest.mark.parametrize("kind", ["importance", "dependence"])
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+def test_bars_include_what_a_cap_hides(kind, currency):
+    """Against the answer without noise and without the cap, which cuts most people here; noise alone would explain little."""
+    data, public = table(500), table(2, seed=4)
+    make = {"importance": ShapImportance, "dependence": lambda *a, **k: ShapDependence(*a, feature="a", points=3, **k)}[kind]
+    asked, whole = make(MODEL, public_background=public, cap=0.05), make(MODEL, public_background=public, cap="range")
+    exact = quietly(whole, data)
+    exact = exact.y if kind == "dependence" else exact.values
+    inside, by_noise = [], []
+    for result in draws(asked, data, 100, "replace", currency, Fraction(2), seed=5):
+        lower, upper = result.interval()
+        inside.append((lower <= exact) & (exact <= upper))
+        blind = dataclasses.replace(result, hidden=None, hidden_law=None, **({"widest": None} if kind == "dependence" else {}))
+        lower, upper = blind.interval()
+        by_noise.append((lower <= exact) & (exact <= upper))
+    assert np.mean(inside) >= 0.93 and np.mean(by_noise) < 0.8
 
 
 def test_the_cap_suits_the_number_of_features():
     wide = pel.Schema({f"x{i}": pel.Number(0, 1) for i in range(60)})
-    model = pel.Model(lambda d: d["x0"], output=(0, 1), features=list(wide), trained_on="other data")
+    model = pel.Model(lambda d: d["x0"], output=(0, 20), features=list(wide), trained_on="other data")
     public = Background.of([dict.fromkeys(wide, 0.5)])
-    few, many = ShapImportance(MODEL, public_background=table(1)), ShapImportance(model, public_background=public)
-    assert few.plan(public_for(SCHEMA, "replace", "epsilon", 100)).details.norm == "L∞"
-    assert many.plan(public_for(wide, "replace", "epsilon", 100)).details.norm == "L1"
-    assert many.plan(public_for(wide, "replace", "rho", 100)).details.norm == "L2"
-    people = {name: np.random.default_rng(i).random(50) for i, name in enumerate(wide)}
+    tall = pel.Model(answer, output=(0, 20), features=NAMES, trained_on="other data")
+    few, many = ShapImportance(tall, public_background=table(1)), ShapImportance(model, public_background=public)
+    assert few.plan(public_for(SCHEMA, "replace", "epsilon", 5000)).details.norm == "L∞"
+    assert many.plan(public_for(wide, "replace", "epsilon", 5000)).details.norm == "L1"
+    assert many.plan(public_for(wide, "replace", "rho", 5000)).details.norm == "L2"
+    people = {name: np.random.default_rng(i).random(500) for i, name in enumerate(wide)}
     found = session(people, schema=wide, epsilon=50.0).release(many, share=1)
     assert found.norm == "L1" and found.ranking[0] == "x0" and len(found.values) == 60
 

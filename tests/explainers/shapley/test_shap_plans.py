@@ -32,8 +32,9 @@ MODEL = pel.Model(
     features=NAMES,
     trained_on="other data",
 )
+TALL = pel.Model(lambda d: d["a"] * d["b"], output=(0, 90), features=NAMES, trained_on="other data")
 WIDE = pel.Schema({f"x{i}": pel.Number(0, 1) for i in range(60)})
-WIDE_MODEL = pel.Model(lambda d: d["x0"], output=(0, 1), features=list(WIDE), trained_on="other data")
+WIDE_MODEL = pel.Model(lambda d: d["x0"], output=(0, 90), features=list(WIDE), trained_on="other data")
 
 
 def table(schema=SCHEMA, rows=100):
@@ -137,10 +138,12 @@ ASKED = {
     "ranking by the better way, values": (lambda: pel.ShapRanking(MODEL, RECORD, k=4, by="signed"), (2, 1, 1)),
     # One more question stands for the magnitudes in the comparison; which ones are asked for is known after the picks.
     "better way, with magnitudes": (lambda: pel.ShapRanking(MODEL, RECORD, k=1, magnitudes=True), (4, 3, 1)),
-    "curve": (lambda: pel.ShapDependence(MODEL, "a", public_background=PUBLIC, cap=0.5), (1, 1, 0)),
-    "curve and cap": (lambda: pel.ShapDependence(MODEL, "a", public_background=PUBLIC), (2, 1, 1)),
+    "curve": (lambda: pel.ShapDependence(MODEL, "a", public_background=PUBLIC, cap="range"), (1, 1, 0)),
+    "curve and what a cap hides": (lambda: pel.ShapDependence(MODEL, "a", public_background=PUBLIC, cap=0.5), (2, 2, 0)),
+    "curve of a probability": (lambda: pel.ShapDependence(MODEL, "a", public_background=PUBLIC), (1, 1, 0)),
     # Two sets hold sizes with a cap on each; both are worked out, and the one with less noise is asked as it is.
-    "sizes": (lambda: pel.ShapImportance(MODEL, public_background=PUBLIC, cap=0.5), (2, 2, 0)),
+    "sizes": (lambda: pel.ShapImportance(MODEL, public_background=PUBLIC, cap="range"), (2, 2, 0)),
+    "sizes and what a cap hides": (lambda: pel.ShapImportance(MODEL, public_background=PUBLIC, cap=0.5), (3, 3, 0)),
 }
 
 
@@ -154,20 +157,17 @@ def test_queries_are_built_and_calibrated_once(asked, relation, monkeypatch):
     assert counts.all == expected and found.certificate.status == "proved for row-wise models"
 
 
-@pytest.mark.parametrize(("schema", "model", "norm"), [(SCHEMA, MODEL, "L∞"), (WIDE, WIDE_MODEL, "L1")])
+@pytest.mark.parametrize(("schema", "model", "norm"), [(SCHEMA, TALL, "L∞"), (WIDE, WIDE_MODEL, "L1")])
 def test_sizes_with_a_private_cap_are_asked_once(schema, model, norm, monkeypatch):
-    """Four sums decide which length is capped, one or two at its top how many people may lie above; then cap and sizes."""
+    """Four sums decide which length is capped, one or two at its top how many people may lie above, and as many what noise there
+    is; two choices, one to find out how sharp it is. Then cap, sizes and what the cap hides."""
     explainer = pel.ShapImportance(model, public_background=[dict.fromkeys(schema, 0.5)], permutations=2)
-    opened = session(schema=schema)
+    opened = pel.Session(table(schema, 3000), schema, budget=pel.Budget(epsilon=10.0))
     counts = Counts(monkeypatch)
     plan = opened.plan(explainer, epsilon=1.0)
     sets = 2 if norm == "L∞" else 1
-    assert plan.details.norm == norm and counts.all == (4 + sets + 1, 4 + sets, 1)
-    counts = Counts(monkeypatch)
-    opened.release(explainer, epsilon=1.0)
-    # After the cap is known, two sets are compared again where there are two: the one that wins is calibrated by the door too.
-    assert counts.built == 4 + sets + 1 + sets and counts.choices == 1
-    assert counts.noise == 4 + sets + (sets if sets > 1 else 0) + 1
+    assert plan.details.norm == norm and counts.all == (4 + 2 * sets + 2, 4 + 2 * sets, 2)
+    assert set(plan.shares) == {"cap", "sizes", "beyond"}
 
 
 def test_previews_compute_what_the_plan_left_out(monkeypatch):
