@@ -28,7 +28,7 @@ from ...query import Sum
 from ...query.bounds import Ball
 from ...release.plan import Public
 from .bound import Moments
-from .methods import NoisyMoments
+from .moments import NoisyMoments, Z
 from .weights import FallingWeight, Limits, Weight
 
 LABEL_WEIGHTS = tuple(2.0 ** (k / 4) for k in range(-12, 21))
@@ -255,7 +255,9 @@ def read_moments(noisy: Sequence[int], asked: Sum, law: NoiseLaw, records: Fract
     matrix, vector = bound.matrix(np.array([float(v) for v in noisy]))
     std = law.std * unit
     beside = 0.5 if law.kind == "gaussian" else 1.0
-    return NoisyMoments(matrix * unit, vector * unit / w, std, std / w, beside, local.encoder.projector)
+    # Normal noise needs no factor, and no SciPy.
+    tail = max(1.0, law.half_width() / (Z * law.std)) if law.kind in ("laplace", "k-norm") else 1.0
+    return NoisyMoments(matrix * unit, vector * unit / w, std, std / w, beside, local.encoder.projector, tail)
 
 
 def best_label_weight(weight: Weight, farthest: float, relation: Relation = "add-remove", radius: float = 1.0) -> float:

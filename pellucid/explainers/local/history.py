@@ -32,6 +32,8 @@ class Answered:
     excess: float | None = None
     gain: float | None = None
     level: float | None = None
+    pull: tuple[float, ...] | None = None
+    gain_error: float | None = None
 
 
 def paper_distance(steps: int = 300) -> float:

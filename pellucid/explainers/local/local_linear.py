@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,9 +26,10 @@ from ...release.stream import Channel
 from ...sensitivity import Flow
 from ..common.base import KEPT, OfModel, empty_record, example_record, keep_whole_number, whole_number
 from .encoder import Encoder, LocalRows, best_label_weight, moments_of, normaliser, read_moments
-from .methods import GRAIN, METHODS, NoisyMoments, Solution, one_shot, step_price
+from .methods import GRAIN, METHODS, Solution, one_shot, step_price
+from .moments import Foreseen, foreseen
 from .questions import Questions
-from .results import LocalExplanation
+from .results import MOST_TIMES, LocalExplanation, round_up
 from .settings import Settings
 from .stream import LocalStream
 from .weights import Stable, Weight, weight_of
@@ -220,10 +221,12 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
             features=encoder.labels,
             phi=made.phi,
             std=made.std,
+            pull=made.pull,
             half_range=encoder.half_range * (2 if self.centred else 1),
             output=self.model.name,
             excess=made.excess,
             gain=made.gain,
+            gain_error=made.gain_error,
             neighbourhood=f"weight {weight.text}, bandwidth {weight.bandwidth:g}",
             centred=self.centred,
             radius=self.radius,
@@ -232,22 +235,21 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
         )
 
     def expected(self, plan: Plan) -> Expected:
-        """The error bars that records spread evenly over the declared ranges would give. No data is read."""
-        made, encoder = self._imagined(plan), plan.details.encoder
-        assert made.std is not None
-        std = made.std * encoder.half_range * (2 if self.centred else 1)
+        """The errors that records spread evenly over the declared ranges would have, and whether that would do. Reads no data."""
+        found, encoder = self._foreseen(plan), plan.details.encoder
+        error = found.error * encoder.half_range * (2 if self.centred else 1)
         normal = statistics.NormalDist()
-        gap = normal.inv_cdf(0.95) * math.sqrt(2) * float(std.max())
+        gap = normal.inv_cdf(0.95) / normal.inv_cdf(0.975) * math.sqrt(2) * float(error.max())
         notes = ["as if records were spread evenly over the declared ranges; where they lie closer together, errors are larger"]
         if self.method != "one-shot":
-            notes.append("answers by steps have no error bars; these are those of one-shot at the same price")
+            notes.append("answers by steps have no error bars; these are the errors of one-shot at the same price")
         if self.record is None:
             notes.append(self._price_note(plan))
         if self.accounting == "individual" and isinstance(plan.details.settings.weight, Stable):
             notes.append(
                 "far records keep their influence under this weight, so individual accounting gains little; use weight='gaussian'"
             )
-        return Expected(encoder.labels, normal.inv_cdf(0.975) * std, gap, tuple(notes))
+        return Expected(encoder.labels, error, gap, (*notes, _verdict(found.needed, self.record is None)))
 
     def _price_note(self, plan: Plan) -> str:
         sign = "ρ" if plan.public.spend.currency == "rho" else "ε"
@@ -259,8 +261,8 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
             )
         return price + "; those near an answered one are free, and when the slice is used up all are, without data"
 
-    def _imagined(self, plan: Plan) -> Solution:
-        """The answer for public records drawn from the schema, with the noise of one question."""
+    def _foreseen(self, plan: Plan) -> Foreseen:
+        """What the noise of one question would do to the answer for public records drawn from the schema."""
         public, encoder, price = plan.public, plan.details.encoder, plan.details.settings.price
         asked = plan.stages[0].query if self.record is not None else self._question(public, plan.details)
         assert isinstance(asked, Sum) and isinstance(asked.map, LocalRows)
@@ -268,11 +270,8 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
         z = local.of(*encoder.read(Rows(public.schema, {name: drawn[name] for name in encoder.features})))
         s, t = z[:, :-1], z[:, -1] / local.label_weight
         law = public.mechanism(asked, Fraction(price) / public.spend.amount).law
-        noisy = read_moments([0] * asked.size, asked, law, normaliser(public))
-        return one_shot(
-            NoisyMoments(s.T @ s / len(s), s.T @ t / len(s), noisy.matrix_std, noisy.vector_std, noisy.beside, encoder.projector),
-            self.radius,
-        )
+        noise = read_moments([0] * asked.size, asked, law, normaliser(public))
+        return foreseen(replace(noise, matrix=s.T @ s / len(s), vector=s.T @ t / len(s)), self.radius)
 
     def flow(self, plan: Plan | None = None) -> Flow:
         stage, needs = (
@@ -317,6 +316,17 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         own, other = example_record(model, schema), empty_record(model, schema)
         return [cls(model, own), cls(model, other, weight="gaussian", bandwidth=2.0, centred=True, radius=2.0, label="somebody")]
+
+
+def _verdict(needed: float, of_stream: bool) -> str:
+    """Whether answers would be worth their price, in words; `needed` is how many times smaller noise would have to be."""
+    about = "a record in the middle of all ranges" if of_stream else "this record"
+    if needed <= 1:
+        return f"verdict: enough to tell an explanation of {about} from noise"
+    if needed > MOST_TIMES:
+        return f"verdict: nothing to tell about {about}: the model hardly changes around it, or far less than the noise"
+    most = round_up(needed)
+    return f"verdict: mostly noise; {most} times as many people would do for {about}, or as many times the ε"
 
 
 def _pair(shape: Any) -> tuple[int, int]:

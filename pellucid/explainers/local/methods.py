@@ -16,6 +16,9 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import RESOLUTION
+from .moments import NoisyMoments as NoisyMoments
+from .moments import certainty, solved
+from .moments import smallest_in_ball as smallest_in_ball
 from .weights import Weight
 
 Method = Literal["one-shot", "descent", "adaptive", "enhanced"]
@@ -29,22 +32,6 @@ WARM_RATE = 0.5
 
 LATE_RATE = 0.5
 """The first half of the steps goes downhill; the other half, which is averaged, takes shorter ones that follow noise less."""
-
-
-@dataclass(frozen=True)
-class NoisyMoments:
-    """A and b of the loss with noise: `matrix_std` on the diagonal of A, `vector_std` on b.
-
-    Elsewhere in A the variance is `beside` times that of the diagonal: a half for Gaussian noise, one for other kinds.
-    """
-
-    matrix: np.ndarray
-    vector: np.ndarray
-    matrix_std: float
-    vector_std: float
-    beside: float = 0.5
-    projector: np.ndarray | None = None
-    """The directions in which records can differ; A and b are nothing in the others, whatever the noise says."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class Oracle(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """An explanation as numbers: φ, the standard deviation of each coordinate where it is known, and what it took.
+    """An explanation as numbers: φ, how sure it is where that is known (`Certainty`), and what it took.
 
     `excess` estimates how far the loss lies above the smallest one because of noise, `gain` how far below that of saying nothing;
     `steps` counts slopes asked for.
@@ -94,6 +81,8 @@ class Solution:
     cost: Fraction
     started_from: int | None = None
     gain: float | None = None
+    gain_error: float | None = None
+    pull: np.ndarray | None = None
 
 
 GRAIN = RESOLUTION
@@ -116,62 +105,11 @@ def in_ball(phi: np.ndarray, radius: float) -> np.ndarray:
     return phi if size <= radius else phi * (radius / size)
 
 
-def smallest_in_ball(matrix: np.ndarray, vector: np.ndarray, radius: float, ridge: float = 0.0) -> tuple[np.ndarray, float]:
-    """(φ, λ) with φ the minimum of φᵀAφ − 2bᵀφ + ridge·‖φ‖² over ‖φ‖ ≤ radius, and λ = ridge + the ball's multiplier.
-
-    Negative eigenvalues, which noise makes, count as zero.
-
-    >>> phi, _ = smallest_in_ball(np.eye(2), np.array([3.0, 4.0]), 1.0)
-    >>> phi.round(6).tolist()
-    [0.6, 0.8]
-    """
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    values, turned = np.maximum(values, 0.0), vectors.T @ vector
-    floor = max(ridge, 1e-12 * float(values.max(initial=0.0)), 1e-300)
-
-    def size(multiplier: float) -> float:
-        return float(np.linalg.norm(turned / (values + multiplier)))
-
-    low, high = floor, floor + float(np.linalg.norm(turned)) / radius
-    if size(low) > radius:
-        for _ in range(200):
-            middle = (low + high) / 2
-            low, high = (middle, high) if size(middle) > radius else (low, middle)
-        floor = high
-    return vectors @ (turned / (values + floor)), floor
-
-
 def one_shot(noisy: NoisyMoments, radius: float, cost: Fraction = Fraction(0)) -> Solution:
-    """Solve the noisy problem in the ball, with a curvature no smaller than noise alone would show.
-
-    The eigenvalues of symmetric noise with variance κ·s² off the diagonal reach 2s·√(κd), and those of A below that say nothing:
-    they count as that, or as the mean curvature where this is smaller. It takes a quarter off the excess loss for 50 features and
-    for 500 words, where a ridge does nothing, as the ball does the same.
-
-    Error bars: to first order φ moves by (A + λ)⁻¹·(N_b − N_A·φ) when A and b have the noise N, along the sphere where the
-    ball is what stops it; and the loss lies above its minimum by the square of that in A + λ.
-    """
-    kept = np.eye(len(noisy.vector)) if noisy.projector is None else noisy.projector
-    values, vectors = np.linalg.eigh(kept @ (noisy.matrix + noisy.matrix.T) @ kept / 2)
-    directions = float(np.trace(kept))
-    edge = 2 * noisy.matrix_std * math.sqrt(noisy.beside * directions)
-    values = np.maximum(values, min(edge, max(float(values.sum()) / directions, noisy.matrix_std)))
-    matrix = (vectors * values) @ vectors.T
-    phi, multiplier = smallest_in_ball(matrix, kept @ noisy.vector, radius)
-    moves = (vectors / (values + multiplier)) @ vectors.T
-    stopped = bool(np.linalg.norm(phi) > radius * (1 - 1e-9))
-    if stopped:
-        along = moves @ phi
-        moves = moves - np.outer(along, along) / float(phi @ along)
-    # Cov(N_A·φ) for symmetric noise with variance κ·s² off the diagonal and s² on it.
-    kappa, size = noisy.beside, noisy.matrix_std**2
-    of_matrix = kappa * (float(phi @ phi) * np.eye(len(phi)) + np.outer(phi, phi)) + (1 - 2 * kappa) * np.diag(phi * phi)
-    noise = size * of_matrix + noisy.vector_std**2 * np.eye(len(phi))
-    covariance = moves @ kept @ noise @ kept @ moves.T
-    curved = (vectors * (values + (multiplier if stopped else 0.0))) @ vectors.T
-    excess = float(np.trace(curved @ covariance))
-    gain = float(2 * noisy.vector @ phi - phi @ matrix @ phi)
-    return Solution(phi, np.sqrt(np.maximum(np.diag(covariance), 0.0)), excess, 0, cost, gain=gain)
+    """Solve the noisy problem in the ball; error bars and gain come from the same moments."""
+    found = solved(noisy, radius)
+    sure = certainty(noisy, found)
+    return Solution(found.phi, sure.std, sure.excess, 0, cost, None, sure.gain, sure.gain_error, sure.pull)
 
 
 def ask_once(oracle: Oracle, rho: Fraction, stage: str = "moments") -> Solution:

@@ -21,7 +21,8 @@ from ...query.bounds import Ball
 from ...release.door import IndividualAsk, PaidAsk
 from .bound import Moments
 from .encoder import Encoder, LocalRows, gradient_of, read_moments
-from .methods import NoisyGradient, NoisyMoments, in_ball
+from .methods import NoisyGradient, in_ball
+from .moments import NoisyMoments
 from .readings import GradientAt, ShortestGradient, ShortestSum
 from .weights import Weight
 

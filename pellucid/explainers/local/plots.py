@@ -33,7 +33,8 @@ def _closed(ax: Any, result: Any, xlabel: str, error: str) -> Any:
     ax.grid(visible=False)
     certificate = result.certificate
     status = [] if certificate is None else [certificate.status if certificate.private else "NOT PRIVATE"]
-    said = " · ".join([*status, "error not known" if result.std is None else error])
+    noise = ["within the noise"] if result.told is False else []
+    said = " · ".join([*status, "error not known" if result.std is None else error, *noise])
     ax.set_title(f"{textwrap.fill(result.origin, WIDE)}\n{said}", fontsize=9, loc="right", color="0.4")
     return literally(ax)
 
@@ -42,11 +43,11 @@ def bars(result: Any, ax: Any = None, most: int = 20) -> Any:
     """Signed bars by size, with error bars where they are known; at most `most` of them."""
     order = result.order[:most]
     ax = _tall(ax, len(order))
-    values, half = result.values[order], result.half_widths(0.95)[order]
+    values, (lower, upper) = result.values[order], np.array(result.interval())[:, order]
     rows = name_axis(ax, [result.features[i] for i in order])
     ax.barh(rows, values, 0.7, color=[_colour(value) for value in values], alpha=0.9)
     if result.std is not None:
-        ax.errorbar(values, rows, xerr=half, fmt="none", ecolor="0.35", capsize=2)
+        ax.errorbar(values, rows, xerr=[values - lower, upper - values], fmt="none", ecolor="0.35", capsize=2)
     ax.axvline(0, color="0.6", linewidth=0.8)
     part = f"\nthe {len(order)} largest of {len(result.features)}" if len(order) < len(result.features) else ""
     return _closed(ax, result, f"change of {result.output} from lowest to highest value{part}", "95 % error bars")

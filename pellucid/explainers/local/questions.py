@@ -107,8 +107,18 @@ def _local(explanation: Any) -> LocalExplanation:
 
 def _answered(said: Said) -> Answered:
     told, about = _local(said.explanation), said.about
-    std = None if told.std is None else tuple(told.std.tolist())
-    return Answered(tuple(about["asked"]), tuple(told.phi.tolist()), said.number, std, told.excess, told.gain, about["level"])
+    std, pull = (None if one is None else tuple(one.tolist()) for one in (told.std, told.pull))
+    return Answered(
+        tuple(about["asked"]),
+        tuple(told.phi.tolist()),
+        said.number,
+        std,
+        told.excess,
+        told.gain,
+        about["level"],
+        pull,
+        told.gain_error,
+    )
 
 
 def _counted_with(asked: Sum) -> dict[str, Any]:

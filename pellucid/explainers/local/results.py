@@ -15,11 +15,18 @@ from ...public.frozen import settle
 from ...release.certificate import Certificate
 from ...release.explanation import Explanation, checked_level, frame
 from . import plots as local_plots
+from .moments import ONE_SIDED
 
 SOURCES = ("data", "reused", "history")
 
 TINY = 1e-12
 """A gain below this counts as this: noise can make it zero or negative."""
+
+SMALL = 0.25
+"""Bars that stay within this part of the ball say something: that there is little to say."""
+
+MOST_TIMES = 1000
+"""Beyond so many times as many people, nobody is told that they would do."""
 
 Pair = tuple[str, float]
 
@@ -61,7 +68,7 @@ class LocalExplanation(Explanation):
     phi: np.ndarray
     """The slopes in scaled units: outputs moved to [-1, 1], features over their whole declared range."""
     std: np.ndarray | None
-    """The standard deviation that noise gives to each of them; None where the method cannot tell."""
+    """What noise does to each of them, as a standard deviation; None where the method cannot tell."""
     half_range: float
     """What one unit of a scaled output is worth."""
     output: str = "output"
@@ -78,7 +85,8 @@ class LocalExplanation(Explanation):
     excess: float | None = None
     """How far noise is expected to lift the loss above the smallest one, in scaled units."""
     gain: float | None = None
-    """What the explanation takes off the loss of saying nothing, as the noisy numbers have it, in scaled units."""
+    """What the explanation takes off the loss of saying nothing, in scaled units; where `gain_error` is known, without what noise
+    adds to that."""
     drift: float | None = None
     """A bound on what the distance adds to the loss of a reused answer; None where no finite one is known."""
     distance: float | None = None
@@ -97,6 +105,11 @@ class LocalExplanation(Explanation):
     """How long φ may be."""
     shape: tuple[int, int] | None = None
     """(rows, columns) of the picture that the features make."""
+    pull: np.ndarray | None = None
+    """How far, at most, curvature below the noise and the ball may hold each φ from where it would be without noise; a part of
+    the error bars. None where the method cannot tell, and in results of 0.1.0, whose bars are narrower for that."""
+    gain_error: float | None = None
+    """The standard deviation of `gain`."""
 
     def __post_init__(self) -> None:
         settle(self, features=tuple(self.features), leans_on=tuple(int(one) for one in self.leans_on))
@@ -105,7 +118,11 @@ class LocalExplanation(Explanation):
             settle(self, std=self._vector("std", self.std))
             if (self.std < 0).any():
                 raise PlanError("std holds a negative number; give standard deviations, or None where they are not known.")
-        for name in ("half_range", "rho", "epsilon", "excess", "gain", "drift", "distance"):
+        if self.pull is not None:
+            settle(self, pull=self._vector("pull", self.pull))
+            if (self.pull < 0).any():
+                raise PlanError("pull holds a negative number; give distances, or None where they are not known.")
+        for name in ("half_range", "rho", "epsilon", "excess", "gain", "gain_error", "drift", "distance"):
             self._number(name)
         if not self.half_range > 0:
             raise PlanError(f"half_range={self.half_range!r}: give half the length of the declared output range, above 0.")
@@ -157,6 +174,11 @@ class LocalExplanation(Explanation):
             raise PlanError(f"shape={shape!r} has room for {shape[0] * shape[1]} values; give {wanted}.")
         return int(shape[0]), int(shape[1])
 
+    def content(self) -> dict[str, Any]:
+        unknown = [name for name in ("pull", "gain_error") if getattr(self, name) is None]
+        # As it was before bars had these parts.
+        return {name: value for name, value in super().content().items() if name not in unknown}
+
     def certified(self, certificate: Certificate) -> LocalExplanation:
         """With its certificate; a single release, outside a stream, cost what the certificate says."""
         if self.source != "data" or self.number is not None:
@@ -174,18 +196,41 @@ class LocalExplanation(Explanation):
         return self.phi * self.half_range
 
     def half_widths(self, level: float = 0.95) -> np.ndarray:
-        """Noise moves each value by less than this with probability `level`; NaN where that is not known."""
+        """The value without noise is at most this far away with probability `level` or more; NaN where that is not known.
+
+        It is the φ of equation (1) from the records as they are, in the ball: what noise does, what the ball and a curvature
+        below the noise may hide, and nothing about how well a plane fits the model. Where noise hides everything, bars reach
+        over the whole ball.
+        """
         z = statistics.NormalDist().inv_cdf((1 + checked_level(level)) / 2)
-        return np.full(len(self.phi), np.nan) if self.std is None else z * self.half_range * self.std
+        if self.std is None:
+            return np.full(len(self.phi), np.nan)
+        half = z * self.std
+        if self.pull is not None:
+            half = half + self.pull
+            if self.radius is not None:
+                half = np.minimum(half, np.abs(self.phi) + self.radius)
+        return half * self.half_range
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper): each value without noise lies inside with probability about `level`; NaN where that is not known.
+        """(lower, upper): each value without noise lies inside with probability `level` or more; NaN where that is not known.
 
-        The standard deviations are to first order in the noise. After reuse the intervals are about the record of the earlier
-        answer: what the distance does is not in them.
+        No value is larger than the radius allows, so no bar reaches beyond it. After reuse the intervals are about the record
+        of the earlier answer: what the distance does is not in them.
         """
         half = self.half_widths(level)
-        return self.values - half, self.values + half
+        lower, upper = self.values - half, self.values + half
+        if self.pull is None or self.radius is None:
+            return lower, upper
+        most = self.radius * self.half_range
+        return np.maximum(lower, np.minimum(-most, self.values)), np.minimum(upper, np.maximum(most, self.values))
+
+    @property
+    def told(self) -> bool | None:
+        """Whether it is better than saying nothing, with 95 % (the lower end of its gain is above zero); None if not known."""
+        if self.gain is None or self.gain_error is None:
+            return None
+        return self.gain > ONE_SIDED * self.gain_error
 
     @property
     def order(self) -> list[int]:
@@ -255,6 +300,8 @@ class LocalExplanation(Explanation):
         return f"{self._noise_words()}; {added}"
 
     def _noise_words(self) -> str:
+        if self.told is False:
+            return self._within_the_noise()
         if self.excess is None:
             return "what noise costs is not known"
         share = self.relative_excess
@@ -267,7 +314,23 @@ class LocalExplanation(Explanation):
         if self.std is not None:
             return f"noise is expected to cost {lost}"
         # After steps the excess is read off the slopes that are left and their noise.
-        return f"its last slopes leave room for a miss of about {lost} (a guide, no bound)"
+        guide = f"its last slopes leave room for a miss of about {lost} (a guide, no bound)"
+        return f"{guide}; answers by steps have no error bars, and whether this one is more than noise is not known"
+
+    def _within_the_noise(self) -> str:
+        assert self.gain is not None and self.gain_error is not None
+        ends = np.abs(self.interval()) if self.std is not None and self.radius is not None else np.array([np.inf])
+        if self.radius is not None and ends.max() < SMALL * self.radius * self.half_range:
+            return (
+                "within the noise: not told from a model that does not change around this record; "
+                f"no value is larger than {ends.max():.2g} (95 %)"
+            )
+        said = "within the noise: nothing can be told about this record at this price"
+        times = ONE_SIDED * self.gain_error / max(self.gain, TINY)
+        if times > MOST_TIMES:
+            return f"{said}, nor how much more would do; a preview says it for records that are spread evenly"
+        more = f"{round_up(times)} times as many people would do, or as many times the ε"
+        return f"{said}; if as much as seems to be there is there, {more}"
 
     def __str__(self) -> str:
         count, half, shown = len(self.features), self.half_widths(0.95), self.order[:5]
@@ -278,6 +341,8 @@ class LocalExplanation(Explanation):
             lines.append(f"  and {count - 5} smaller")
         numbered = "" if self.number is None else f"answer {self.number}, "
         about = f" for {self.label}" if self.label else ""
+        if self.told is False:
+            lines.insert(0, "within the noise; do not read these numbers as effects")
         return "\n".join(
             [f"local linear explanation of {self.output}{about}{around}", numbered + self.origin, *lines, self.quality]
         )
@@ -329,6 +394,12 @@ def _answers(numbers: tuple[int, ...]) -> str:
         return f"answer {numbers[0]}"
     named = ", ".join(map(str, numbers[:6]))
     return f"answers {named}" + (f" and {len(numbers) - 6} others" if len(numbers) > 6 else "")
+
+
+def round_up(times: float) -> str:
+    """Rounded up to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(times)) - 1)
+    return f"{math.ceil(times / unit - 1e-9) * unit:.3g}"
 
 
 def _percent(share: float) -> str:

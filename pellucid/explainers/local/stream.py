@@ -16,7 +16,8 @@ from ...errors import PlanError
 from ...release.stream import Stream
 from .encoder import Encoder
 from .history import Answered, History
-from .methods import explain, non_interactive, smallest_in_ball
+from .methods import explain, non_interactive
+from .moments import smallest_in_ball
 from .questions import Questions
 from .results import LocalExplanation
 from .settings import Settings
@@ -139,8 +140,10 @@ class LocalStream(Stream):
             known.phi,
             known.std,
             source="reused",
+            pull=known.pull,
             excess=known.excess,
             gain=known.gain,
+            gain_error=known.gain_error,
             distance=distance,
             drift=2 * moved,
             leans_on=(known.number,),
@@ -154,7 +157,16 @@ class LocalStream(Stream):
             settings.method, self._questions.oracle(asked, level), settings.price, steps=settings.steps, candidates=candidates
         )
         leans = () if made.started_from is None else starts[made.started_from][1]
-        return self._explanation(made.phi, made.std, excess=made.excess, gain=made.gain, leans_on=leans, steps=made.steps)
+        return self._explanation(
+            made.phi,
+            made.std,
+            pull=made.pull,
+            excess=made.excess,
+            gain=made.gain,
+            gain_error=made.gain_error,
+            leans_on=leans,
+            steps=made.steps,
+        )
 
     def _starts(self, asked: tuple[float, ...], level: float | None) -> list[tuple[np.ndarray, tuple[int, ...]]]:
         """Places to start from, with the answers each leans on: what a free answer would say, and the nearest answers."""
