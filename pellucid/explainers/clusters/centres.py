@@ -66,6 +66,10 @@ class Space:
         ]
         return np.array([b[0] for b in both]), np.array([b[1] for b in both])
 
+    def lengths(self) -> np.ndarray:
+        """What a step of one along each coordinate counts in a distance: two different values of a category are 1 apart."""
+        return np.concatenate([np.full(w, 1.0 if w == 1 else 0.5**0.5) for w in self.widths])
+
     def records(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         """One row per record and one column per feature: numbers as places in [0, 1], categories as positions."""
         table = np.empty((len(columns[self.names[0]]), len(self.names)))
@@ -180,18 +184,56 @@ class Centres(Explanation):
         )
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper), shaped as `.centres`: each holds, about `level` of the time, the mean of the people who were nearest to
-        the centre in the last iteration. A cluster lost in the noise has the whole range."""
+        """(lower, upper), shaped as `.centres`: each holds, with probability `level`, the mean of the people who were nearest to
+        the centre before it moved for the last time. A cluster lost in the noise has the whole range.
+
+        The mean μ of exact totals has S − μ·N = 0: all values of μ are inside for which the noisy totals miss that by no more
+        than the noise does (Fieller's interval). Coordinates are measured from `origin`.
+        """
         level = checked_level(level)
-        lower, upper = np.zeros(self.centres.shape), np.ones(self.centres.shape)
-        noise = self.law.pairs(10_000)
-        for c in np.flatnonzero(self.counts >= self.floor):
-            # What the totals may have been before the noise; a mean of less than one person says nothing.
-            people = np.maximum(self.counts[c] - self.count_spread * noise[:, 1:], 1.0)
-            means = self.origin + (self.sums[c] - self.spread * noise[:, :1]) / people
-            lower[c], upper[c] = np.clip(np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0), 0.0, 1.0)
+        tails = [law.half_width(level) / law.std for law in (self.law, NoiseLaw("gaussian", 1.0, 1)) if law.std > 0]
+        factor = max(tails)
+        sums, people = self.sums, self.counts[:, None]
+        of_sums, of_counts = (factor * self.law.std * self.spread) ** 2, (factor * self.law.std * self.count_spread) ** 2
+        a = people**2 - of_counts
+        root = np.sqrt(np.maximum((sums * people) ** 2 - a * (sums**2 - of_sums), 0.0))
+        known = (a > 0) & (self.counts >= self.floor)[:, None]
+        low, high = (self.origin + (sums * people + side * root) / np.where(a > 0, a, 1.0) for side in (-1, 1))
+        ends = np.where(known, low, 0.0), np.where(known, high, 1.0)
         lowest, width = self.space.scales()
-        return np.minimum(lowest + width * lower, self.centres), np.maximum(lowest + width * upper, self.centres)
+        lower, upper = (lowest + width * np.clip(end, 0.0, 1.0) for end in ends)
+        return np.minimum(lower, self.centres), np.maximum(upper, self.centres)
+
+    @property
+    def verdict(self) -> str:
+        """What can be told of the centres and what cannot, from the released numbers."""
+        half = self.count_spread * self.law.half_width(0.95)
+        lost = [c for c, people in enumerate(self.counts) if people < max(half, self.floor)]
+        there = f"{len(self.counts) - len(lost)} of {len(self.counts)}"
+        said = f"{there} clusters stand out of the noise of their counts (±{half:,.0f} people)"
+        if lost:
+            few = ", ".join(f"{c} (about {max(self.counts[c], 0.0):,.0f} people)" for c in lost[:6])
+            said += f"; not told from empty ones: {few}{f' and {len(lost) - 6} more' if len(lost) > 6 else ''}"
+        return f"{said}. {self._apart()}"
+
+    def _apart(self) -> str:
+        """Whether the clusters are better than one, as far as noise lets one see: by squared distances between their means."""
+        people, lengths = np.maximum(self.counts, 0.0), self.space.lengths()
+        found = self.counts >= self.floor
+        if found.sum() < 2:
+            return "Nothing says that these centres are better than one cluster of everybody."
+        weight = np.where(found, people, 0.0)
+        means = self.sums / np.maximum(people, 1.0)[:, None]
+        middle = weight @ means / weight.sum()
+        noise = self.law.std**2 * (self.spread**2 + (self.count_spread * means) ** 2) @ lengths**2 / np.maximum(people, 1.0) ** 2
+        between, by_noise = float(weight @ ((means - middle) ** 2 @ lengths**2)), float(weight @ noise)
+        if between < 2 * by_noise:
+            return "Their means lie hardly further apart than noise alone would put them: take them for one cluster."
+        return f"Noise makes up about {100 * by_noise / between:.2g} % of the squared distances between their means."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, self.verdict)
 
     def to_frame(self) -> pd.DataFrame:
         """One line per cluster and coordinate."""

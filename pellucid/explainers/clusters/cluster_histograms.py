@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
-from ...mechanisms import Choosing, exact
+from ...mechanisms import Choosing, NoiseLaw, exact
 from ...public.black_box import BlackBox
 from ...public.clustering import Clustering
 from ...public.fingerprint import fingerprinted_as
@@ -32,9 +32,12 @@ from ..common.base import keep_whole_number, once_positional, whole_number
 from .counting import Attribute, Layout
 from .results import ClusterExplanation, ClusterHistogram, reconcile
 from .scores import CandidateScore, CombinationScore
+from .telling import told_from
 
 WEIGHTS = ("interest", "sufficiency", "diversity")
 METHODS = ("joint", "two-stage")
+USEFUL = 0.1
+"""A difference of shares that is worth telling."""
 MOST_WORK = 20_000_000
 """Clusters squared times values: beyond this, scoring pairs of clusters takes minutes."""
 
@@ -310,8 +313,24 @@ class ClusterHistograms(Explainer):
         )
         if clusters > 13 and self.method == "joint":
             notes += ("with more than 13 clusters the exact draw can take long on unlucky data; 'two-stage' draws from fewer",)
+        notes += (self._verdict(plan, law, largest),)
         labels = tuple(f"count inside cluster {label}" for label in self.groups.clusters)
         return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), notes)
+
+    def _verdict(self, plan: Plan, inside: NoiseLaw, largest: Sequence[int]) -> str:
+        """What differences sentences will tell, for clusters of equal size, of 1,000 people where no number is public."""
+        public, clusters, layout = plan.public, len(self.groups.clusters), plan.details.layout
+        whole = public.stage("whole", layout.whole(largest), plan["whole"].share).noise
+        known = public.rows if public.rows is not None else public.expected_rows
+        people = known / clusters if known else 1000.0
+        cells = layout.attributes[largest[0]][1].cells
+        needed = told_from(people, people * (clusters - 1), cells, (inside, whole))
+        who = f"clusters of about {people:,.0f} people and {cells} values"
+        if needed >= 1:
+            more = needed / USEFUL
+            return f"verdict: mostly noise; in {who} no share can be told; {_enough(more, known)} would do"
+        said = f"verdict: in {who}, sentences tell shares that differ by {100 * needed:.2g} points or more"
+        return said if needed <= USEFUL else f"{said}; {_enough(needed / USEFUL, known)} would tell {100 * USEFUL:.0f}"
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -340,6 +359,12 @@ class ClusterHistograms(Explainer):
         groups = Clustering(rule, clusters=range(2), features=[number], trained_on="other data", name="halves")
         few = list(schema)[:4]
         return [cls(groups, attributes=few), cls(groups, per_cluster=2, bins=4), cls(groups, method="two-stage", attributes=few)]
+
+
+def _enough(more: float, known: int | None) -> str:
+    """So many times the people or the ε: the error of a share goes with one over both."""
+    epsilon = f"{more:.2g} times the ε"
+    return f"{known * more:,.0f} people or {epsilon}" if known else epsilon
 
 
 def _edges(name: str, given: Any) -> int | tuple[float, ...]:

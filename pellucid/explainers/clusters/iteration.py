@@ -59,6 +59,31 @@ class Totals:
         people = np.where(found, self.counts, 1.0)[:, None]
         return np.where(found[:, None], np.clip(self.origin + self.sums / people, 0.0, 1.0), before)
 
+    def shrunk(self, before: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The new centres, each only as far from where it was as the noise of its mean lets one believe.
+
+        The squared step from the old place to the noisy mean is the true one plus the variance of the noise, so the mean gets the
+        part of it that is not noise (James and Stein's rule), and nothing moves by noise alone. Where most people are in clusters
+        that may be empty, one of these takes the mean of everybody: whatever the others do then, one cluster is not better.
+        """
+        found = self.counts >= self.floor
+        centres = np.where(found[:, None], self._towards(before, self.sums, self.counts, 1, lengths), before)
+        if self.counts[found].sum() <= self.counts.sum() / 2 or not found.any():
+            lost, sums, people = int(np.argmin(found)), self.sums.sum(axis=0)[None], self.counts.sum(keepdims=True)
+            if people[0] >= self.floor * len(found) ** 0.5:
+                centres[lost] = self._towards(before[lost][None], sums, people, len(found), lengths)[0]
+        return centres
+
+    def _towards(self, before: np.ndarray, sums: np.ndarray, counts: np.ndarray, parts: int, lengths: np.ndarray) -> np.ndarray:
+        """From centres towards the means of sums that hold so many parts of noise each."""
+        people = np.maximum(counts, 1.0)[:, None]
+        mean = sums / people
+        variance = parts * self.law.std**2 * (self.spread**2 + (self.count_spread * mean) ** 2) / people**2
+        step = self.origin + mean - before
+        noise, squared = variance @ lengths**2, step**2 @ lengths**2
+        believed = np.clip(1 - noise / np.where(squared > 0, squared, 1.0), 0.0, 1.0)
+        return np.clip(before + believed[:, None] * step, 0.0, 1.0)
+
 
 @dataclass(frozen=True)
 class Iteration:

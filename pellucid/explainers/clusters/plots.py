@@ -10,21 +10,21 @@ import numpy as np
 from ...public.figure import BAND, INK, literally
 from ..common.plots import axes, category_axis, finish, note_uncounted, panels
 
-WIDE = 88
+WIDE = 62
 """Letters in a line on top of a panel."""
 
 
 def cluster(result: Any, ax: Any = None) -> Any:
-    """Shares inside the cluster and elsewhere, side by side."""
+    """Shares inside the cluster and elsewhere, side by side, each with its own 95 % bar."""
     ax = axes(ax)
     places = np.arange(len(result.x))
-    total = max(float(result.inside.sum()), 1e-9)
-    lower, upper = (np.minimum(end / total, 1.0) for end in result.interval(0.95))
-    height = result.share_inside
-    ax.bar(places - 0.2, height, 0.4, color=INK, label=f"cluster {result.cluster}")
-    ax.bar(places + 0.2, result.share_rest, 0.4, color=BAND, label="elsewhere")
-    bars = [np.maximum(height - lower, 0), np.maximum(upper - height, 0)]
-    ax.errorbar(places - 0.2, height, yerr=bars, fmt="none", ecolor="0.35", capsize=2)
+    sides = (
+        (-0.2, result.share_inside, result.share_interval(0.95), INK, f"cluster {result.cluster}"),
+        (0.2, result.share_rest, result.rest_interval(0.95), BAND, "elsewhere"),
+    )
+    for shift, height, (lower, upper), colour, label in sides:
+        ax.bar(places + shift, height, 0.4, color=colour, label=label)
+        ax.errorbar(places + shift, height, yerr=[height - lower, upper - height], fmt="none", ecolor="0.35", capsize=2)
     labels = [f"{a:.4g}–{b:.4g}" for a, b in zip(result.edges[:-1], result.edges[1:])] if result.edges else list(result.x)
     category_axis(ax, labels + list(result.x[len(labels) :]))
     ax.legend(frameon=False, fontsize=8)

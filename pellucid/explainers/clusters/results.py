@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ import pandas as pd
 from ...mechanisms import NoiseLaw
 from ...release.explanation import Explanation, frame
 from . import plots
+from .telling import Finding, Noisy, best_finding
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,9 +56,39 @@ class ClusterHistogram(Explanation):
         return _shares(self.rest)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper) of the counts inside the cluster."""
+        """(lower, upper) of the counts inside the cluster: each holds the count without noise with probability `level`."""
         half = self.inside_law.half_width(level)
-        return np.maximum(self.noisy_inside - half, 0.0), np.maximum(self.noisy_inside + half, 0.0)
+        lower, upper = np.maximum(self.noisy_inside - half, 0.0), np.maximum(self.noisy_inside + half, 0.0)
+        return np.minimum(lower, self.inside), np.maximum(upper, self.inside)
+
+    def share_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) of `share_inside`: each holds the share without noise with probability `level`. The noise of the size of
+        the cluster is taken in."""
+        lower, upper = self._inside.each(level)
+        return np.minimum(lower, self.share_inside), np.maximum(upper, self.share_inside)
+
+    def rest_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) of `share_rest`, in the same way."""
+        lower, upper = self._elsewhere.each(level)
+        return np.minimum(lower, self.share_rest), np.maximum(upper, self.share_rest)
+
+    @property
+    def _inside(self) -> Noisy:
+        return Noisy(self.noisy_inside, (self.inside_law,))
+
+    @property
+    def _elsewhere(self) -> Noisy:
+        return Noisy(self.noisy_whole - self.noisy_inside, (self.inside_law, self.whole_law))
+
+    @property
+    def people(self) -> tuple[float, float]:
+        """How many people with a value the cluster has, and how far the noise may have moved that number (95 %)."""
+        return max(self._inside.total, 0.0), self._inside.total_half_width()
+
+    @property
+    def finding(self) -> Finding:
+        """What tells the cluster from elsewhere, with ranges that hold (together 95 %) although noise helped to choose it."""
+        return best_finding(self._inside, self._elsewhere, self.share_inside - self.share_rest, self.ordered)
 
     def to_frame(self) -> pd.DataFrame:
         """One line per value: `value` counts the people of the cluster who have it, `rest` those elsewhere."""
@@ -65,9 +97,10 @@ class ClusterHistogram(Explanation):
 
     @property
     def sentence(self) -> str:
-        """The largest difference in plain words, and how far noise may have moved the first percentage (about 95 %).
+        """The largest difference that is certain, in plain words, or that there is none above the noise.
 
-        Which values are named was decided by the same noise, so small clusters can look a little more distinct than they are.
+        The ranges behind the percentages hold together in 95 % of releases. Noise has a part in which values are named, and
+        the ranges allow for that: they are as wide as the noise of the worst choice.
         """
         return sentence(self)
 
@@ -108,22 +141,56 @@ class ClusterExplanation(Explanation):
 
     @property
     def text(self) -> str:
-        """One line per cluster and attribute, which also says how many of the cluster were not counted."""
-        histograms = [h for i in range(len(self.clusters)) for h in self._of(i)]
-        uncounted = [f" {h.uncounted.sentence}" if h.uncounted else "" for h in histograms]
-        return "\n".join(f"Cluster {h.cluster}: {h.sentence}{more}" for h, more in zip(histograms, uncounted))
+        """One line per cluster and attribute, which also says how many of the cluster were not counted; last, the verdict."""
+        uncounted = [f" {h.uncounted.sentence}" if h.uncounted else "" for h in self._all]
+        lines = [f"Cluster {h.cluster}: {h.sentence}{more}" for h, more in zip(self._all, uncounted)]
+        return "\n".join([*lines, self.verdict])
+
+    @property
+    def verdict(self) -> str:
+        """What can be told of the clusters and what cannot, from the released numbers."""
+        told = [label for i, label in enumerate(self.clusters) if any(h.finding.told for h in self._of(i))]
+        lost = [label for label in self.clusters if label not in told]
+        said = f"{len(told)} of {len(self.clusters)} clusters are told from elsewhere (each sentence holds in 95 % of releases)"
+        if lost:
+            said += f"; of {_some_of(lost)} nothing certain can be said"
+        lowest = np.concatenate([h.interval()[0] for h in self._all])
+        half, hidden = self._all[0].inside_law.half_width(), int((lowest <= 0).sum())
+        thin = (
+            f"{hidden} of the {len(lowest)} counts inside clusters cannot be told from nobody"
+            if hidden
+            else "all of them stand out"
+        )
+        return f"{said}. Counts are known to ±{half:,.0f} people: {thin}."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, self.verdict)
+
+    @property
+    def _all(self) -> list[ClusterHistogram]:
+        return [h for i in range(len(self.clusters)) for h in self._of(i)]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) of the counts inside, cluster after cluster."""
-        both = [h.interval(level) for i in range(len(self.clusters)) for h in self._of(i)]
+        both = [h.interval(level) for h in self._all]
         return np.concatenate([b[0] for b in both]), np.concatenate([b[1] for b in both])
 
     def to_frame(self) -> pd.DataFrame:
-        return pd.concat([h.to_frame() for i in range(len(self.clusters)) for h in self._of(i)], ignore_index=True)
+        return pd.concat([h.to_frame() for h in self._all], ignore_index=True)
 
     def plot(self, ax: Any = None) -> Any:
         """One panel per cluster and attribute; `ax` may be a sequence of axes. Returns the axes as an array."""
-        return plots.clusters([h for i in range(len(self.clusters)) for h in self._of(i)], ax)
+        return plots.clusters(self._all, ax)
+
+
+def _some_of(labels: list[Any], most: int = 6) -> str:
+    """ "clusters 1, 2 and 3", or the first few of many."""
+    if len(labels) == 1:
+        return f"cluster {labels[0]}"
+    if len(labels) > most:
+        return f"clusters {', '.join(map(str, labels[:most]))} and {len(labels) - most} more"
+    return f"clusters {', '.join(map(str, labels[:-1]))} and {labels[-1]}"
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
@@ -152,36 +219,28 @@ def reconcile(inside: np.ndarray, whole: np.ndarray, weight: float) -> tuple[np.
 
 
 def sentence(histogram: ClusterHistogram) -> str:
-    """ "95 % have age of at least 50, against 15 % elsewhere": the values that tell the cluster from the rest best."""
-    inside, rest = histogram.share_inside, histogram.share_rest
-    if not inside.any():
-        return f"{histogram.feature}: too few people to say anything above the noise."
-    chosen = _run(inside - rest) if histogram.ordered else _few(inside - rest)
-    words = _range_words(histogram, chosen) if histogram.ordered else _list_words(histogram, chosen)
-    # The share k of m cells have, from the counts before negative ones were cut off; the size in the divisor is noisy too.
-    size, k, m = float(histogram.noisy_inside.sum()), len(chosen), len(inside)
-    share = float(np.clip(histogram.noisy_inside[chosen].sum() / size, 0, 1)) if size > 0 else float(inside[chosen].sum())
-    spread = 1.96 * histogram.inside_law.std * np.sqrt((1 - share) ** 2 * k + share**2 * (m - k)) / max(size, 1.0)
-    sure = f" (±{100 * spread:.2g})" if spread < 1 else " (within the noise)"
-    return f"{100 * share:.0f} %{sure} have {words}, against {100 * rest[chosen].sum():.0f} % elsewhere."
+    """ "95 % (93–97) have age of at least 50, against 15 % (13–16) elsewhere": the values that tell the cluster from the rest."""
+    found, (people, unsure) = histogram.finding, histogram.people
+    if people <= unsure:
+        return (
+            f"{histogram.feature}: too few people to say anything above the noise; "
+            f"about {people:,.0f} were counted, of which the noise may be {unsure:,.0f}."
+        )
+    if not found.told:
+        half = 100 * (found.inside[2] - found.inside[1]) / 2
+        return (
+            f"{histogram.feature}: within the noise; shares of this cluster, of about {people:,.0f} people (±{unsure:,.0f}), are "
+            f"known to about ±{half:.2g} points, and none is certain to differ from elsewhere."
+        )
+    words = (_range_words if histogram.ordered else _list_words)(histogram, found.values)
+    said = f"{_percent(found.inside)} have {words}, against {_percent(found.elsewhere)} elsewhere."
+    return said if unsure < people / 2 else f"{said} The cluster is small: about {people:,.0f} people (±{unsure:,.0f})."
 
 
-def _run(gain: np.ndarray) -> np.ndarray:
-    """The stretch of neighbouring values with the largest total."""
-    best, start, total, begin = (-np.inf, 0, 0), 0, 0.0, 0
-    for i, g in enumerate(gain):
-        if total <= 0:
-            total, begin = 0.0, i
-        total += g
-        if total > best[0]:
-            best, start = (total, begin, i), begin
-    return np.arange(start, best[2] + 1)
-
-
-def _few(gain: np.ndarray, most: int = 3) -> np.ndarray:
-    """Up to three values, as long as each adds at least a fifth of what the best one does."""
-    order = np.argsort(-gain, kind="stable")[:most]
-    return np.array([i for i in order if gain[i] > 0 and gain[i] >= gain[order[0]] / 5] or [int(order[0])])
+def _percent(share: tuple[float, float, float]) -> str:
+    """ "38 % (31–46)": rounded outwards, so that the range printed holds what the range holds."""
+    estimate, low, high = (100 * value for value in share)
+    return f"{estimate:.0f} % ({math.floor(low)}–{math.ceil(high)})"
 
 
 def _list_words(histogram: ClusterHistogram, chosen: np.ndarray) -> str:

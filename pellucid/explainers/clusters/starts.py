@@ -15,6 +15,9 @@ from .centres import Space
 CLOUD = 2048
 """Public records from which starting centres are found: twenty for each of a hundred clusters."""
 
+RESTARTS = 12
+"""Starts of the k-means of public points, of which the best is taken."""
+
 GRID_CELLS = 1 << 12
 """Cells a grid aims at when there are people enough."""
 
@@ -121,3 +124,33 @@ def reseeded(space: Space, cloud: np.ndarray, centres: np.ndarray, counts: np.nd
         centres[c] = space.points(inside[order[len(order) // 2]][None])[0]
         counts[c] = counts[largest] = counts[largest] / 2
     return centres
+
+
+def best_means(space: Space, points: np.ndarray, weights: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """k-means of weighted public points: the best of several starts, each drawn far from the ones before (k-means++)."""
+    rng, shrink = np.random.default_rng(seed), space.lengths()
+    scaled = points * shrink
+    found = []
+    for _ in range(RESTARTS):
+        centres, away = np.empty((k, points.shape[1])), np.full(len(points), np.inf)
+        for c in range(k):
+            odds = weights * (away if c else 1.0)
+            centres[c] = scaled[rng.choice(len(points), p=odds / odds.sum() if odds.sum() > 0 else None)]
+            away = np.minimum(away, ((scaled - centres[c]) ** 2).sum(axis=1))
+        found.append(_lloyd(scaled, weights, centres))
+    return min(found, key=lambda each: each[1])[0] / shrink
+
+
+def _lloyd(points: np.ndarray, weights: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, float]:
+    """Lloyd's iterations, and the weighted squared distance they end with."""
+    for _ in range(40):
+        away = (centres**2).sum(axis=1) - 2 * points @ centres.T
+        label = np.argmin(away, axis=1)
+        mass = np.bincount(label, weights, len(centres))[:, None]
+        sums = np.stack([np.bincount(label, weights * column, len(centres)) for column in points.T], axis=1)
+        moved = np.where(mass > 0, sums / np.where(mass > 0, mass, 1.0), centres)
+        if np.abs(moved - centres).max() < 1e-6:
+            break
+        centres = moved
+    nearest = ((centres**2).sum(axis=1) - 2 * points @ centres.T).min(axis=1)
+    return centres, float(weights @ (nearest + (points**2).sum(axis=1)))

@@ -1,5 +1,6 @@
 """Private k-means: Lloyd's own centres without noise, within the claimed sensitivity with it, and a clustering afterwards."""
 
+import itertools
 import json
 import pickle
 from fractions import Fraction
@@ -25,6 +26,7 @@ from test_contract import HOSTILE, far_apart, shape_of, with_rows
 
 import pellucid as pel
 from pellucid.explainers.clusters.centres import Space
+from pellucid.explainers.clusters.fitted import FittedGrid, Marginals, cleared, cuts_of
 from pellucid.explainers.clusters.iteration import Iteration, count_weight
 from pellucid.explainers.clusters.private_kmeans import PrivateKMeans
 from pellucid.explainers.clusters.starts import evenly_spread, public_records, reseeded
@@ -81,7 +83,7 @@ def test_without_noise_categories_are_one_hot_coordinates(silent, people, schema
 
 
 @pytest.mark.parametrize(("relation", "delta"), [("replace", 0.0), ("add-remove", 0.0), ("replace", 1e-6), ("add-remove", 1e-6)])
-@pytest.mark.parametrize("start", ["public", "grid"])
+@pytest.mark.parametrize("start", ["public", "grid", "fitted"])
 def test_it_finds_well_separated_clusters(relation, delta, start):
     off = []
     for seed in range(5):
@@ -98,13 +100,13 @@ def test_a_grid_finds_what_a_public_start_misses():
     schema, wanted = pel.Schema({name: pel.Number(0, 1) for name in names}), 0.2 + 0.6 * np.eye(5)
     points = wanted[np.arange(5000) % 5] + np.random.default_rng(1).normal(0, 0.05, (5000, 5))
     off = {}
-    for start in ("public", "grid"):
+    for start in ("public", "grid", "fitted"):
         with noise(Seeded(0)):
             found = release(
                 PrivateKMeans(5, names, start=start), dict(zip(names, points.T)), schema, budget=pel.Budget(epsilon=1.0)
             )
         off[start] = np.abs(found.centres[None] - wanted[:, None]).max(axis=2).min(axis=1).max()
-    assert off["grid"] < 0.1 < off["public"]
+    assert max(off["grid"], off["fitted"]) < 0.1 < off["public"]
 
 
 def test_the_cells_of_a_grid_are_where_their_middles_are(schema):
@@ -137,7 +139,8 @@ def test_a_grid_of_too_many_cells_is_refused_before_paying():
 
 
 def examples(schema):
-    return PrivateKMeans.examples(None, schema)
+    """Those of the explainer, with a fitted grid without and with histograms of the features."""
+    return [*PrivateKMeans.examples(None, schema), PrivateKMeans(3, list(schema)), PrivateKMeans(2, ["age"], iterations=2)]
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -174,7 +177,96 @@ def test_the_last_iteration_gets_twice_the_share():
     assert [str(share) for share in shares.values()] == ["1/5", "1/5", "1/5", "2/5"]
     shares = PrivateKMeans(3, ["age"], iterations=2, start="grid").plan(public).shares
     assert {name: str(share) for name, share in shares.items()} == {"grid": "1/3", "iteration 1": "2/9", "iteration 2": "4/9"}
-    assert PrivateKMeans(3, ["age"]).iterations == 5 and PrivateKMeans(3, ["age"], start="grid").iterations == 1
+    assert PrivateKMeans(3, ["age"], start="public").iterations == 5 and PrivateKMeans(3, ["age"], start="grid").iterations == 1
+
+
+def test_the_default_plans_from_what_is_public():
+    """More people and more ε: histograms of the features come first, cells get finer, centres move more often."""
+    explainer, found = PrivateKMeans(3, ["age", "bmi"]), []
+    for rows in (100, 1500, 10**6):
+        plan = explainer.plan(public_for(PLACE, "replace", "epsilon", rows))
+        found.append((list(plan.shares), plan.details.fitting.cells, plan.details.fitting.marginals.intervals))
+    assert [stages for stages, _, _ in found] == [
+        ["grid", "iteration 1"],
+        ["histograms", "grid", "iteration 1"],
+        ["histograms", "grid", "iteration 1", "iteration 2", "iteration 3", "iteration 4"],
+    ]
+    assert found[0][1] < found[1][1] < found[2][1] <= 4096 and found[1][2] < found[2][2] <= 256
+    assert (
+        list(PrivateKMeans(3, ["age"], iterations=2).plan(public_for(PLACE, "replace", "epsilon", 100)).shares)[-1]
+        == "iteration 2"
+    )
+
+
+def test_settings_of_before_are_the_requests_of_before():
+    """Requests are known by these words: those of the new start were never used, those of the old ones still are."""
+    said = {start: PrivateKMeans(3, ["age"], start=start).describe() for start in ("public", "grid")}
+    assert [said[start]["iterations"] for start in said] == [5, 1] and [said[start]["start"] for start in said] == list(said)
+    assert (
+        PrivateKMeans(3, ["age"]).describe()["start"] == "fitted" and PrivateKMeans(3, ["age"]).describe()["iterations"] is None
+    )
+
+
+def test_cells_are_fitted_to_where_people_are():
+    """A feature of which everybody has a hundredth is cut there; one that says nothing is left whole."""
+    space = Space(("income", "shoe", "town"), (pel.Number(0, 1), pel.Number(0, 1), pel.Category(list("abcd"))))
+    marginals = Marginals(space, 128)
+    income, shoe = np.zeros(128), np.zeros(128)
+    income[:4], shoe[64] = 0.25, 1.0
+    grid = FittedGrid.of(marginals, [income, shoe, np.array([0.5, 0.45, 0.05, 0.0])], 30, True)
+    parts = dict(zip(space.names, grid.parts))
+    assert len(parts["shoe"]) == 1 and len(parts["town"]) >= 2 and len(parts["income"]) >= 2 and grid.cells <= 30
+    assert parts["income"].middles.max() < 4 / 128 and grid.points().shape == (grid.cells, 6)
+    schema = pel.Schema(dict(zip(space.names, space.features)))
+    rows = Rows(schema, {"income": np.array([0.001, 0.03, 1.0]), "shoe": np.full(3, 0.5), "town": np.array([0.0, 1.0, 3.0])})
+    cell = grid(rows)[0][:, 0]
+    assert ((cell >= 0) & (cell < grid.cells)).all() and cell[0] != cell[1]
+
+
+def test_cuts_are_the_best_there_are():
+    """Against all cuts of a small histogram."""
+    share = np.random.default_rng(0).dirichlet(np.full(9, 0.5))
+    middle = (np.arange(9) + 0.5) / 9
+    for parts in cuts_of(share, 9)[:4]:
+        losses = []
+        for inner in itertools.combinations(range(1, 9), len(parts) - 1):
+            pieces = list(itertools.pairwise((0, *inner, 9)))
+            losses.append(sum(share[a:b] @ (middle[a:b] - np.average(middle[a:b], weights=share[a:b])) ** 2 for a, b in pieces))
+        assert parts.loss == pytest.approx(min(losses), abs=1e-12) and (np.diff(parts.of) >= 0).all()
+
+
+def test_noise_far_from_everybody_is_not_taken_for_people():
+    rng = np.random.default_rng(3)
+    exact = np.zeros(64)
+    exact[:4] = 500
+    shares = np.array([cleared(exact + rng.normal(0, 40, 64), 40.0) for _ in range(50)])
+    assert shares[:, 8:].sum(axis=1).mean() < 0.05 and np.median(shares[:, :4].sum(axis=1)) > 0.95
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_allclose(cleared(np.zeros(16), 5.0), 1 / 16)
+
+
+def test_hardly_ever_would_one_cluster_have_been_better():
+    """Small tables, skewed ones and little ε: within a fifth of what a single cluster at the exact mean would leave."""
+    rng = np.random.default_rng(0)
+    wide = np.clip(rng.normal(0.5, 0.1, (2000, 4)), 0, 1)
+    skewed = np.clip(rng.exponential(0.03, (4000, 3)), 0, 1)
+    for points, epsilon in ((wide, 0.3), (wide, 2.0), (skewed, 0.3), (skewed, 2.0)):
+        names = [f"x{j}" for j in range(points.shape[1])]
+        schema = pel.Schema({name: pel.Number(0, 1) for name in names})
+        one, left = ((points - points.mean(axis=0)) ** 2).sum(), []
+        for _ in range(4):
+            found = release(PrivateKMeans(4, names), dict(zip(names, points.T)), schema, budget=pel.Budget(epsilon=epsilon))
+            left.append(((points[:, None] - found.centres[None]) ** 2).sum(axis=2).min(axis=1).sum() / one)
+        assert np.median(left) < 1.2, (epsilon, left)
+
+
+def test_a_result_says_which_clusters_stand_out():
+    found = release(PrivateKMeans(3, ["age", "bmi"]), blobs(), PLACE, budget=pel.Budget(epsilon=2.0))
+    assert found.notes[-1] == found.verdict and found.verdict.startswith("3 of 3 clusters stand out")
+    lost = release(PrivateKMeans(20, ["age", "bmi"]), blobs(100), PLACE, budget=pel.Budget(epsilon=0.1))
+    assert "not told from empty ones" in lost.verdict and lost.verdict.endswith(
+        ("one cluster of everybody.", "for one cluster.", "means.")
+    )
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -387,5 +479,7 @@ def test_what_the_schema_does_not_allow_is_refused_before_paying():
 def test_a_preview_says_when_clusters_drown():
     session = pel.Session(blobs(300), PLACE, budget=pel.Budget(epsilon=1.0))
     assert "smaller than the noise" in str(session.preview(PrivateKMeans(20, ["age", "bmi"]), epsilon=0.1))
-    assert not session.preview(PrivateKMeans(2, ["age"], iterations=1), epsilon=1.0).notes
+    assert "mostly noise" in session.preview(PrivateKMeans(20, ["age", "bmi"]), epsilon=0.1).notes[-1]
+    (verdict,) = session.preview(PrivateKMeans(2, ["age"], iterations=1), epsilon=8.0).notes
+    assert verdict.startswith("verdict: centres of clusters of about 150 people are known to ±0.")
     assert 0 < session.cost_for(PrivateKMeans(3, ["age", "bmi"], iterations=2), error=10.0) < 100
