@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,6 +39,7 @@ from ..public.schema import Category, Number, Relation, Schema, Unit
 from ..query.functions import Limits
 from .game import Row, play
 from .neighbours import Neighbours, Record
+from .one_run import Canaries, play_one_run
 from .replays import play_replay
 from .search import World
 from .streams import play_stream
@@ -73,16 +74,23 @@ class Case:
         confidence: float = 0.95,
         told: Callable[[], None] = lambda: None,
     ) -> Row:
-        """Audit it; `runs` and `seconds` limit how often it is released."""
-        return play(
+        """Audit it; `runs` and `seconds` of processor time limit how often it is released."""
+        return self._floored(play(
             self.explainer, self.world, runs=runs or self.runs, seconds=seconds,
             confidence=confidence, name=self.name, pair=self.pair, told=told,
-        )  # fmt: skip
+        ))  # fmt: skip
+
+    def _floored(self, row: Row) -> Row:
+        return replace(row, floor=self.floor)
 
 
 def cases() -> list[Case]:
     """All of them. Nothing is built before this is called."""
-    families = (_curves, _statistics, _importance, _interaction, _clusters, _shapley, _local, _blocks, _replays)
+    from .seams import seams
+
+    families = (
+        _curves, _statistics, _importance, _interaction, _clusters, _shapley, _local, _blocks, _replays, _one_release, seams,
+    )  # fmt: skip
     return [case for family in families for case in family()]
 
 
@@ -148,20 +156,24 @@ def peak(rows: Mapping[str, Any]) -> Any:
     return (rows["c"] == "middle") * 1.0
 
 
+STEEP = 2.0**-5.5
+"""The largest clip of a step, as a part of the range, where public records have no steps at all."""
+
+
 def either_way(rows: Mapping[str, Any]) -> Any:
-    """Up for some, and down for others."""
-    return abs(rows["v"] - rows["a"])
+    """Up by as much as a clip may be for one value, down for another, and flat for all others: public records have neither."""
+    return 0.5 + STEEP * (rows["a"] - 0.5) * ((rows["v"] == 0.25) * 1.0 - (rows["v"] == 0.75))
 
 
 def _accumulated() -> list[Case]:
     sizes = "; only the size of a step stays what it was"
 
     def along(name: str, relation: Relation, runs: int, **world: Any) -> Case:
-        # One record and one interval: the noisy histogram has one cell, mostly, so that the later questions are few.
+        # One interval, so that the later questions are few, and so many large steps that no smaller clip is chosen.
         effects = AccumulatedEffects(model_of(either_way, "a", "v"), "a", intervals=1)
-        up, down = {"a": 0.0, "v": 0.0}, {"a": 1.0, "v": 1.0}
-        pair = neighbours([up] * (relation == "add-remove"), up, down, relation, "from a step up to a step down")
-        why = "a step over the whole range changes its sign, and the record its place" + sizes
+        up, down = {"a": 0.0, "v": 0.25}, {"a": 1.0, "v": 0.75}
+        pair = neighbours([up] * 300, up, down, relation, "from a step up to a step down")
+        why = "a step as large as the clip changes its sign, and the record its place" + sizes
         return Case(f"accumulated effects, {name}", effects, World(SIGNS, relation, **world), pair, KNOWN, why, runs)
 
     left, middle = {"c": "left", "v": 0.0}, {"c": "middle", "v": 0.0}
@@ -169,7 +181,8 @@ def _accumulated() -> list[Case]:
         "accumulated effects, categories",
         AccumulatedEffects(model_of(peak, "c", "v"), "c"),
         World(PLACES, amount=TWO),
-        neighbours([], left, middle, "replace", "from a step up to a step down elsewhere"),
+        # So many steps over the whole range that no smaller clip is chosen.
+        neighbours([left] * 300, left, middle, "replace", "from a step up to a step down elsewhere"),
         KNOWN,
         "a step up in one interval becomes one down in another" + sizes,
     )
@@ -287,7 +300,7 @@ def _importance() -> list[Case]:
         made("missing targets", donors_hurt, "replace", [right], right, wrong, all_lose, schema=UNLABELLED),
         made("ranking, replace", first_donor_helps, "replace", [right], helped, last, grown, ranking=True),
         made("ranking, add-remove", one_donor_helps, "add-remove", two, last, last, grown, ranking=True, cap=0.5),
-        made("a private cap", donors_hurt, "replace", [right], right, wrong, all_lose, cap=None, floor=KNOWN),
+        made("too few for a private cap", donors_hurt, "replace", [right], right, wrong, all_lose, cap=None, floor=KNOWN),
     ]
 
 
@@ -307,12 +320,18 @@ def _interaction() -> list[Case]:
     def pairs(name: str, runs: int, **world: Any) -> Case:
         # One record: the noisy counts are all in one cell, mostly, so that the later questions are few.
         pair = neighbours([], low, high, "replace", corner)
-        explainer = FeatureInteraction(model, "a", points=2)
+        explainer = FeatureInteraction(model, "a", points=2, anyway=True)
         return Case(f"feature interaction, {name}", explainer, World(THREE, **world), pair, KNOWN, flips, runs)
 
     unknown = "the squares of remainders depend on released curves: no neighbours are known that move all stages"
     overall = Case(
-        "feature interaction, overall", FeatureInteraction(model, points=2), World(THREE), None, UNKNOWN, unknown, 1000
+        "feature interaction, overall",
+        FeatureInteraction(model, points=2, anyway=True),
+        World(THREE),
+        None,
+        UNKNOWN,
+        unknown,
+        1000,
     )
     return [pairs("pairs", 10_000, amount=TWO), pairs("pairs, zCDP", 20_000, **GAUSSIAN), overall]
 
@@ -350,14 +369,18 @@ def _clusters() -> list[Case]:
         histograms("joint, zCDP, add-remove", "add-remove", new, split=little, **GAUSSIAN),
         histograms("two stages, add-remove", "add-remove", new, split=least, method="two-stage", candidates=1, amount=TWO),
         histograms("joint, replace", "replace", {"a": 1.0, "b": 0.0, "c": 0.0}, split=little, amount=TWO),
-        means("replace", "replace", 10_000, iterations=1, amount=TWO),
-        means("several iterations, add-remove", "add-remove", 3_000, iterations=2, amount=TWO),
+        means("replace", "replace", 10_000, iterations=1, start="public", amount=TWO),
+        means("several iterations, add-remove", "add-remove", 3_000, iterations=2, start="public", amount=TWO),
         means("grid, zCDP", "replace", 3_000, start="grid", **GAUSSIAN),
+        means("fitted grid, add-remove", "add-remove", 3_000, iterations=1, amount=TWO),
     ]
 
 
 def all_of_it(rows: Mapping[str, Any]) -> Any:
     return rows["v"]
+
+
+FAR = Schema({"v": Number(0, 40)})
 
 
 def one_without_other(rows: Mapping[str, Any]) -> Any:
@@ -400,11 +423,15 @@ def _shapley() -> list[Case]:
         ),
         made(
             "Shapley importance, a private cap",
-            ShapImportance(model, public_background=background),
+            ShapImportance(model_of(all_of_it, "v", output=(0.0, 40.0)), public_background=background),
             "replace",
             KNOWN,
-            "the size of a value goes from nothing to the cap, past others that lie around the quantile",
-            rest=[zero, zero, {"v": 0.5}, {"v": 0.5}],
+            "the size of a value goes from nothing to the cap and far beyond it, past others that lie around the quantile",
+            # As many as a choice is worth paying for, in a range far beyond them.
+            rest=[{"v": 5.0}] * 85 + [{"v": 40.0}] * 15,
+            after={"v": 40.0},
+            schema=FAR,
+            amount=TWO,
         ),
         made(
             "Shapley dependence, add-remove",
@@ -440,10 +467,10 @@ class StreamCase(Case):
         told: Callable[[], None] = lambda: None,
     ) -> Row:
         assert isinstance(self.explainer, LocalLinear) and self.pair is not None
-        return play_stream(
+        return self._floored(play_stream(
             self.explainer, self.world, self.pair, self.asked, runs=runs or self.runs, seconds=seconds,
             confidence=confidence, name=self.name, told=told,
-        )  # fmt: skip
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -557,3 +584,51 @@ def _replays() -> list[Case]:
     pair = neighbours([{"v": 0.0}], {"v": 0.0}, {"v": 1.0}, "replace", "from one end to the other")
     why = "an answer from the ledger says nothing new"
     return [ReplayCase("replay, statistic", Statistic("v"), World(ONE), pair, UNKNOWN, why, 20)]
+
+
+@dataclass(frozen=True)
+class OneRunCase(Case):
+    """One release, with many canaries in it."""
+
+    canaries: Canaries = field(default_factory=lambda: Canaries(()))
+
+    def play(
+        self,
+        *,
+        runs: int | None = None,
+        seconds: float = math.inf,
+        confidence: float = 0.95,
+        told: Callable[[], None] = lambda: None,
+    ) -> Row:
+        return self._floored(play_one_run(self.explainer, self.world, self.canaries, confidence=confidence, name=self.name))
+
+
+def _one_release() -> list[Case]:
+    many = 4000
+    alone = "every canary has cells of its own, which nobody else moves"
+    cells = [{"v": (i + 0.5) / 2 / many} for i in range(2 * many)]
+    wide = Schema({"v": Number(0, 1), "c": Number(0, 1, integer=True)})
+    halves = Clustering(HalfSplit("c", 0.5), clusters=range(2), features=["c"], trained_on="other data")
+    grouped = ClusterHistograms(halves, attributes=["v"], bins=many // 4, split={"choice": 0.02, "inside": 0.49, "whole": 0.49})
+    columns = Schema({f"c{i}": Number(0, 1) for i in range(60)})
+    full = dict.fromkeys(columns, 0.5)
+
+    def made(name: str, explainer: Explainer, world: World, canaries: Canaries, floor: float, why: str = alone) -> Case:
+        return OneRunCase(f"{name}, many canaries in one release", explainer, world, None, floor, why, 1, canaries)
+
+    fine = Distribution("v", bins=2 * many)
+    here = tuple({"v": (i + 0.5) * 4 / many, "c": 0.0} for i in range(many // 4))
+    shared = "a canary moves the cells of one column, and noise is for all of them"
+    return [
+        made("distribution, add-remove", fine, World(ONE, "add-remove"), Canaries(tuple(cells)), KNOWN),
+        made("distribution, replace", fine, World(ONE), Canaries(tuple(cells[::2]), tuple(cells[1::2])), KNOWN),
+        made("cluster histograms, add-remove", grouped, World(wide, "add-remove", amount=TWO), Canaries(here), KNOWN),
+        made(
+            "completeness, replace",
+            Completeness(),
+            World(columns),
+            Canaries(tuple({**full, name: None} for name in columns), (full,) * len(columns)),
+            UNKNOWN,
+            shared,
+        ),
+    ]

@@ -21,8 +21,8 @@ import numpy as np
 from ..mechanisms import epsilon_of_rho
 from ..release.explainer import Explainer
 from .draws import drawn, known_in_advance
-from .estimate import lower_bound
-from .learned import told_apart
+from .estimate import Look
+from .learned import CHOOSE, LEARN, learned
 from .neighbours import Neighbours
 from .search import Moved, World, moved, search
 from .transcript import Enough, Kept, Likelihood, Listening
@@ -59,6 +59,8 @@ class Row:
     delta: float
     runs: int
     seconds: float
+    floor: float = 0.0
+    """The part of the claim that is known to be there, and is measured at least with enough releases; 0 where nobody knows."""
 
     @property
     def part(self) -> float:
@@ -66,14 +68,23 @@ class Row:
         return self.measured / self.claimed
 
     @property
+    def remark(self) -> str:
+        """What is to be said of a row that holds: that less was measured than is known to be there. More releases would tell."""
+        short = math.isfinite(self.measured) and self.part < self.floor
+        return f"below the {self.floor:g} of the claim that are there: too few releases" if short else ""
+
+    @property
     def stamp(self) -> str:
         """The result in one line, for a certificate."""
-        said = f"ε ≥ {self.measured:.2f} of a claimed {self.claimed:.2f}" + (f" at δ = {self.delta:g}" if self.delta else "")
-        day = datetime.date.today().isoformat()
-        return f"{self.verdict}: {said}, with {self.confidence:.0%}, by {self.runs:,} releases beside each of two tables, {day}"
+        from .. import __version__
+
+        said = f"≥ {self.measured:.2f} of a claimed {self.claimed:.2f}" + (f" at δ = {self.delta:g}" if self.delta else "")
+        by = f"by {self.runs:,} releases beside each of two tables, pellucid {__version__}, {datetime.date.today().isoformat()}"
+        broken = "" if self.verdict == "holds" else f"{self.verdict}; "
+        return f"{broken}{said}, with {100 * self.confidence:.4g} %, {by}"
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "remark": self.remark}
 
 
 def claim_of(world: World) -> tuple[float, float]:
@@ -97,10 +108,10 @@ def heard(
     """
     engines = pair.engines(world.schema, world.relation, world.unit)
     plan = world.plan(explainer, engines[0].units)
-    kept = [Kept(engine.totals) for engine in engines]
+    kept = Kept.beside(*engines)
     likelihood = Likelihood(*kept)
-    found, end, made = np.zeros((2, runs, 1 + NUMBERS)), time.perf_counter() + seconds, 0
-    while made < runs and (made < FEWEST or time.perf_counter() < end):
+    found, end, made = np.zeros((2, runs, 1 + NUMBERS)), time.process_time() + seconds, 0
+    while made < runs and (made < FEWEST or time.process_time() < end):
         for side, totals in enumerate(kept):
             ask = Listening(totals, plan, to_the_end=made < FEWEST)
             with contextlib.suppress(Enough):
@@ -140,20 +151,23 @@ def looks(
     plan = world.plan(explainer, engines[0].units)
     if not known_in_advance(plan) or runs <= FEWEST:
         return Looks(heard(explainer, world, pair, runs, seconds, told))
-    kept = [Kept(engine.totals) for engine in engines]
+    kept = Kept.beside(*engines)
     whole = heard(explainer, world, pair, min(runs, max(MANY, runs // WHOLE)), seconds, told)
     return Looks(whole, (drawn(plan, kept[0], kept, runs), drawn(plan, kept[1], kept, runs)))
 
 
-def measure(seen: Looks, confidence: float, delta: float) -> tuple[float, int]:
-    """The largest of the bounds, and from how many releases: by the likelihood under the claimed laws, and by a score that is
-    learned, as the laws can be others."""
+def measure(seen: Looks, confidence: float, delta: float, claimed: float = math.inf) -> tuple[float, int]:
+    """A lower bound of ε, and from how many releases: by the likelihood under the claimed laws, or by a score that is learned,
+    as the laws can be others. Samples that are not counted say which of the two promises more."""
     first, second = seen.whole
-    each = 1 - (1 - confidence) / (2 if seen.drawn is None else 3)
-    bounds = [lower_bound(first[:, 0], second[:, 0], each, delta), told_apart(first[:, 1:], second[:, 1:], each, delta)]
+    found = [
+        Look.at(first[:, 0], second[:, 0], confidence, delta, LEARN + CHOOSE),
+        learned(first[:, 1:], second[:, 1:], confidence, delta),
+    ]
     if seen.drawn is not None:
-        bounds.append(lower_bound(*seen.drawn, each, delta))
-    return max(bounds), len(first if seen.drawn is None else seen.drawn[0])
+        found.append(Look.at(*seen.drawn, confidence, delta))
+    best = max(found, key=lambda look: look.promise)
+    return best.bound(confidence, delta, claimed), len(first if seen.drawn is None else seen.drawn[0])
 
 
 def play(
@@ -178,7 +192,7 @@ def play(
     if found.broken:
         verdict = f"broken: {', '.join(found.broken)} moves {found.worst:.3g} times as far as its noise was scaled to"
     else:
-        measured, made = measure(looks(explainer, world, found.pair, runs, seconds, told), confidence, delta)
+        measured, made = measure(looks(explainer, world, found.pair, runs, seconds, told), confidence, delta, claimed)
         verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
     return Row(
         name=name or type(explainer).__name__,

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from .estimate import lower_bound, promising
+from .estimate import Look, promising
 
 BINS = 24
 """Parts of equal frequency of a feature; values that many samples share have a part of their own."""
+LEARN, CHOOSE = 0.2, 0.15
+"""Parts of the samples that a score is learned from, and that an event is chosen on."""
 COORDINATES = 12
 """Differences are taken of so many coordinates."""
 
@@ -51,23 +53,24 @@ class Feature:
 
 
 def told_apart(first: np.ndarray, second: np.ndarray, confidence: float, delta: float = 0.0) -> float:
-    """A lower bound of ε from outputs as they are: rows are releases, columns the numbers of one.
+    """A lower bound of ε from outputs as they are: rows are releases, columns the numbers of one."""
+    return learned(first, second, confidence, delta).bound(confidence, delta)
 
-    A third of the samples teach how likely values of numbers and of their differences are, another chooses the one number, or
-    the sum over all, that tells the sides apart best, and the event; the last third is counted.
-    """
+
+def learned(first: np.ndarray, second: np.ndarray, confidence: float, delta: float = 0.0) -> Look:
+    """A part of the samples teaches how likely values of numbers and of their differences are, another chooses the one number,
+    or the sum over all, that tells the sides apart best, and the event; on the others it can be counted."""
+    learn, count = int(len(first) * LEARN), int(len(first) * (LEARN + CHOOSE))
     first, second = _features(first), _features(second)
-    cut = len(first) // 3
-    learned = [Feature.of(first[:cut, j], second[:cut, j]) for j in range(first.shape[1])]
-    sides = []
-    for side in (first[cut:], second[cut:]):
-        each = np.column_stack([feature(side[:, j]) for j, feature in enumerate(learned)])
-        sides.append(np.column_stack([each, each.sum(axis=1)]))
-    middle = len(sides[0]) // 2
-    chosen = max(
-        range(sides[0].shape[1]), key=lambda j: promising(sides[0][:middle, j], sides[1][:middle, j], confidence, delta)[1]
-    )
-    return lower_bound(sides[0][:, chosen], sides[1][:, chosen], confidence, delta)
+    features = [Feature.of(first[:learn, j], second[:learn, j]) for j in range(first.shape[1])]
+    scored = []
+    for side in (first[learn:], second[learn:]):
+        each = np.column_stack([feature(side[:, j]) for j, feature in enumerate(features)])
+        scored.append(np.column_stack([each, each.sum(axis=1)]))
+    left = count - learn
+    seen = [promising(a[:left], b[:left], confidence, delta, len(first) - count) for a, b in zip(*(side.T for side in scored))]
+    best = max(range(len(seen)), key=lambda j: seen[j][1])
+    return Look(*seen[best], *(side[left:, best] for side in scored))
 
 
 def _features(outputs: np.ndarray) -> np.ndarray:

@@ -10,15 +10,20 @@ from typing import Any
 
 from ..errors import PlanError
 from ..public.schema import did_you_mean
-from .cases import Case, cases
+from .cases import cases
 from .checks import Finding, checks
 from .game import Row
 
 RISK = 0.05
 """The chance that any true claim of the whole table is called broken."""
-TIMES, SECONDS = 4, 300.0
-"""How many times as many releases as are enough, and how many seconds at most, a case has in the full audit."""
-FAST_RUNS, FAST_SECONDS = 4_000, 7.0
+TIMES, SECONDS = 4, 120.0
+"""How many times as many releases as are enough, and how many seconds of a processor for them at most, a case has in the full
+audit."""
+FAST_RUNS, FAST_SECONDS = 12_000, 5.0
+"""Releases of a case in the fast one at most, and seconds for them."""
+
+Limits = tuple[int | None, float]
+"""Releases of a case at most, if not as many as are enough for it, and seconds of a processor for them."""
 
 
 @dataclass(frozen=True)
@@ -26,35 +31,73 @@ class Report:
     """What an audit found."""
 
     rows: tuple[Row, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Releases that could not be audited, and why."""
+    certainty: str = f"at {1 - RISK:.0%} for the whole table"
 
     @property
     def holds(self) -> bool:
         return all(row.verdict == "holds" for row in self.rows) and all(finding.passed for finding in self.findings)
-
-    @property
-    def confidence(self) -> float:
-        """Of all rows together."""
-        return 1 - RISK
 
     def to_list(self) -> list[dict[str, Any]]:
         """Rows of games, then checks, which claim nothing in numbers."""
         listed = [row.to_dict() for row in self.rows]
         for finding in self.findings:
             listed.append({"claimed": None, "measured": None, "confidence": None, **finding.to_dict()})
+        for name, why in self.skipped:
+            listed.append({"name": name, "claimed": None, "measured": None, "confidence": None, "verdict": f"not audited: {why}"})
         return listed
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Names of rows that hold, and that measure less than is known to be there."""
+        return tuple(row.name for row in self.rows if row.remark)
+
+    @property
+    def summary(self) -> str:
+        """How many hold, in one line."""
+        broken = sum(row.verdict != "holds" for row in self.rows) + sum(not finding.passed for finding in self.findings)
+        whole = len(self.rows) + len(self.findings)
+        said = f"{broken} of {whole} are BROKEN" if broken else "all hold" if whole else "nothing was audited"
+        short = f"; {len(self.remarks)} of the rows measure less than is known to be there" if self.remarks else ""
+        skipped = f"; {len(self.skipped)} could not be audited" if self.skipped else ""
+        return f"{said}; {self.certainty}{short}{skipped}"
 
     def __str__(self) -> str:
         wide = max((len(row.name) for row in self.rows), default=4)
         lines = [f"{'release':<{wide}}  claimed ε  measured ε ≥  part of it  verdict"] if self.rows else []
         for row in self.rows:
-            at = f" at δ = {row.delta:g}" if row.delta else ""
-            part = f"{row.part:.2f}" if math.isfinite(row.measured) else "-"
-            lines.append(f"{row.name:<{wide}}  {row.claimed:>9.3g}  {row.measured:>12.3g}  {part:>10}  {row.verdict}{at}")
+            at, remark = f" at δ = {row.delta:g}" if row.delta else "", f"; {row.remark}" if row.remark else ""
+            figures = f"{row.claimed:>9.3g}  {row.measured:>12.3g}  {_part(row):>10}"
+            lines.append(f"{row.name:<{wide}}  {figures}  {row.verdict}{at}{remark}")
         lines += ["", *(f"{finding.name}: {finding.verdict}" for finding in self.findings)] if self.findings else []
-        broken = sum(row.verdict != "holds" for row in self.rows) + sum(not finding.passed for finding in self.findings)
-        said = f"{broken} of {len(self.rows) + len(self.findings)} are BROKEN" if broken else "all hold"
-        return "\n".join([*lines, "", f"{said}; at {self.confidence:.0%} for the whole table"])
+        lines += ["", *(f"{name}: not audited: {why}" for name, why in self.skipped)] if self.skipped else []
+        nothing = sum(row.measured == 0 for row in self.rows)
+        said = (
+            "measured 0: the two tables could not be told apart by so many releases, which proves nothing; more might tell them"
+        )
+        lines += ["", f"{nothing} of the rows {said}"] if nothing else []
+        return "\n".join([*lines, "", self.summary])
+
+    @property
+    def markdown(self) -> str:
+        """The table for a page."""
+        lines = [
+            "| release | claimed ε | measured ε ≥ | part of it | floor | releases | verdict |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for row in self.rows:
+            claimed = f"{row.claimed:.3g}" + (f" at δ = {row.delta:g}" if row.delta else "")
+            floor, verdict = f"{row.floor:g}" if row.floor else "–", f"{row.verdict}{'; below its floor' if row.remark else ''}"
+            lines.append(f"| {row.name} | {claimed} | {row.measured:.2f} | {_part(row)} | {floor} | {row.runs:,} | {verdict} |")
+        if self.findings:
+            lines += ["", "| check | verdict |", "|---|---|", *(f"| {found.name} | {found.verdict} |" for found in self.findings)]
+        return "\n".join([*lines, "", f"{self.summary[0].upper()}{self.summary[1:]}."])
+
+
+def _part(row: Row) -> str:
+    return f"{row.part:.2f}" if math.isfinite(row.measured) else "-"
 
 
 def audit(
@@ -63,27 +106,31 @@ def audit(
     fast: bool = False,
     workers: int = 0,
     told: Callable[[str, int, int], None] = lambda name, done, of: None,
+    runs: int | None = None,
+    risk: float = RISK,
 ) -> Report:
-    """Play the game against all cases, or those whose names contain one of `names`, and run the checks where no name is given."""
-    wanted = [i for i, case in enumerate(cases()) if _asked_for(case, names)]
-    if not wanted:
+    """Play the game against all cases and run all checks, or those whose names contain one of `names`.
+
+    `runs` is for fewer releases of each than a fast audit makes, `risk` the chance that any true claim is called broken.
+    """
+    wanted = [i for i, case in enumerate(cases()) if _asked_for(case.name, names)]
+    checked = [i for i, check in enumerate(checks()) if _asked_for(check.__name__.replace("_", " "), names)]
+    if not wanted and not checked:
         known = sorted({case.name.split(",")[0].split(" ")[0] for case in cases()})
         raise PlanError(f"no release in the catalogue is called {names[0]!r}{did_you_mean(names[0], known)}.")
-    jobs: list[tuple[str, int]] = [("case", i) for i in wanted]
-    if not names:
-        jobs += [("check", i) for i in range(len(checks()))]
-    confidence = 1 - RISK / len(wanted)
-    found = dict(_side_by_side(jobs, confidence, fast, workers or os.cpu_count() or 1, told))
+    jobs: list[tuple[str, int]] = [*(("case", i) for i in wanted), *(("check", i) for i in checked)]
+    limits = (runs, FAST_SECONDS) if runs else (FAST_RUNS, FAST_SECONDS) if fast else (None, SECONDS)
+    found = dict(_side_by_side(jobs, 1 - risk / max(len(wanted), 1), limits, workers or os.cpu_count() or 1, told))
     rows = tuple(found[job] for job in jobs if job[0] == "case")
     return Report(rows, tuple(found[job] for job in jobs if job[0] == "check"))
 
 
-def _asked_for(case: Case, names: Sequence[str]) -> bool:
-    return not names or any(name.lower() in case.name.lower() for name in names)
+def _asked_for(known: str, names: Sequence[str]) -> bool:
+    return not names or any(name.lower() in known.lower() for name in names)
 
 
 def _side_by_side(
-    jobs: Sequence[tuple[str, int]], confidence: float, fast: bool, workers: int, told: Callable[[str, int, int], None]
+    jobs: Sequence[tuple[str, int]], confidence: float, limits: Limits, workers: int, told: Callable[[str, int, int], None]
 ) -> list[tuple[tuple[str, int], Any]]:
     from joblib import Parallel, delayed
 
@@ -91,17 +138,17 @@ def _side_by_side(
         n_jobs=min(workers, len(jobs)), backend="loky" if workers > 1 else "sequential", return_as="generator_unordered"
     )
     done = []
-    for job, found in parallel(delayed(_done)(job, confidence, fast) for job in jobs):
+    for job, found in parallel(delayed(_done)(job, confidence, limits) for job in jobs):
         done.append((job, found))
         told(found.name, len(done), len(jobs))
     return done
 
 
-def _done(job: tuple[str, int], confidence: float, fast: bool) -> tuple[tuple[str, int], Row | Finding]:
+def _done(job: tuple[str, int], confidence: float, limits: Limits) -> tuple[tuple[str, int], Row | Finding]:
     """One job, made anew from its number: models of the catalogue need not be sent."""
     kind, number = job
     if kind == "check":
         return job, checks()[number]()
-    case = cases()[number]
-    runs, seconds = (min(case.runs, FAST_RUNS), FAST_SECONDS) if fast else (TIMES * case.runs, SECONDS)
+    case, (most, seconds) = cases()[number], limits
+    runs = TIMES * case.runs if most is None else min(TIMES * case.runs, most)
     return job, case.play(runs=runs, seconds=seconds, confidence=confidence)

@@ -32,7 +32,7 @@ from ..release.session import Session
 from ..release.stream import Paid, Question
 from ..release.stream import Said as Told
 from .draws import scores_of
-from .estimate import lower_bound
+from .estimate import Look
 from .game import FEWEST, WHOLE, Row, claim_of
 from .neighbours import Neighbours, Record
 from .search import SLACK, World, moved_part
@@ -54,13 +54,14 @@ class Rehearsal:
     def __post_init__(self) -> None:
         self.heard: list[Said] = []
         self.exact: list[list[int]] = []
+        self.paid: list[Fraction] = []
         self._records: Prepared | None = None
         self._individual = False
         self.forget()
 
     def forget(self) -> None:
         """Begin anew: nothing was asked, and nothing paid."""
-        self.heard, self.exact, self.said, self.spent = [], [], 0, Fraction(0)
+        self.heard, self.exact, self.paid, self.said = [], [], [], 0
         self.unread: list[Told] = []
         if self._individual:
             self._open()
@@ -83,7 +84,7 @@ class Rehearsal:
         return found
 
     def affordable(self, price: Fraction) -> bool:
-        return self._individual or self.spent + price <= self.plan.public.spend.amount
+        return self._individual or sum(self.paid) + price <= self.plan.public.spend.amount
 
     def question(self, about: dict[str, Any], totals: Totals) -> Question:
         made = Question(about, True)
@@ -93,7 +94,7 @@ class Rehearsal:
         return made
 
     def _pay(self, charge: Charge) -> None:
-        self.spent += charge.amount
+        self.paid.append(charge.amount)
 
     def keep(self, question: Question, explained: Callable[[Paid], Explanation]) -> Explanation:
         self.said += 1
@@ -193,12 +194,12 @@ def play_stream(
     score = _score(sides, known)
     claimed, delta = claim_of(world)
     whole = runs // WHOLE if explainer.method == "one-shot" and runs > FEWEST else runs
-    seen = [_rehearsals(sides, score, max(whole, min(runs, FEWEST)), start + seconds, told)]
+    seen = [_rehearsals(sides, score, max(whole, min(runs, FEWEST)), time.process_time() + seconds, told)]
     if whole < runs:
         first, second = (np.sum([step.drawn(plan, side, runs) for step in known], axis=0) for side in (0, 1))
         seen.append((first, second))
-    each = 1 - (1 - confidence) / len(seen)
-    measured, made = max(lower_bound(*look, each, delta) for look in seen), max(len(look[0]) for look in seen)
+    best = max((Look.at(*scores, confidence, delta) for scores in seen), key=lambda look: look.promise)
+    measured, made = best.bound(confidence, delta, claimed), max(len(scores[0]) for scores in seen)
     verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
     if moved > 1 + SLACK:
         verdict = f"broken: answers move {moved:.3g} times as far as their noise was scaled to"
@@ -221,11 +222,12 @@ def play_stream(
 
 @dataclass(frozen=True)
 class Step:
-    """One answer of a stream: the question, its noise, and the exact totals of both tables."""
+    """One answer of a stream: the question, its noise, the exact totals of both tables, and what was charged for it."""
 
     query: Query
     how: Mechanism
     exact: tuple[list[int], list[int]]
+    charged: Fraction
 
     def drawn(self, plan: Plan, side: int, runs: int) -> np.ndarray:
         first, second = (np.array(one, dtype=float) for one in self.exact)
@@ -238,14 +240,14 @@ class Step:
 
 def _known(sides: Sequence[Rehearsed]) -> list[Step]:
     """The steps of one run. Those of one-shot answers are the same in every run: who still counts follows from the questions."""
-    heard = [[said for said in side.run() if isinstance(said.how, Mechanism)] for side in sides]
+    heard = [[pair for pair in zip(side.run(), side.channel.paid) if isinstance(pair[0].how, Mechanism)] for side in sides]
     exact = zip(*(side.channel.exact for side in sides))
-    return [Step(said.query, said.how, totals) for said, totals in zip(heard[0], exact)]  # type: ignore[arg-type]
+    return [Step(said.query, said.how, totals, paid) for (said, paid), totals in zip(heard[0], exact)]  # type: ignore[arg-type]
 
 
 def _moved(known: Sequence[Step], world: World, individual: bool) -> float:
     """How far the worst answer moves, as a part of what its noise was scaled to; with one account per record, how far all do."""
-    parts = [moved_part(step.how, *step.exact) for step in known]
+    parts = [moved_part(step.how, *step.exact, None if individual else step.charged) for step in known]
     if not individual:
         return max(parts)
     return math.sqrt(sum(part**2 * float(step.how.cost) for part, step in zip(parts, known)) / float(world.amount))
@@ -254,7 +256,7 @@ def _moved(known: Sequence[Step], world: World, individual: bool) -> float:
 def _score(sides: Sequence[Rehearsed], known: Sequence[Step]) -> Callable[[Sequence[Said]], float]:
     """The log-likelihood ratio of what was heard."""
     if sides[0].plan.details.settings.method != "one-shot":
-        return Likelihood(*(Kept(side.engine.totals) for side in sides))
+        return Likelihood(*Kept.beside(*(side.engine for side in sides)))
     return lambda heard: sum(step.score(said.answer) for step, said in zip(known, heard, strict=True))
 
 
@@ -263,7 +265,7 @@ def _rehearsals(
 ) -> tuple[np.ndarray, np.ndarray]:
     found = np.empty((2, runs))
     for run in range(runs):
-        if run >= FEWEST and time.perf_counter() > end:
+        if run >= FEWEST and time.process_time() > end:
             return found[0, :run], found[1, :run]
         for side, rehearsed in enumerate(sides):
             found[side, run] = score(rehearsed.run())
@@ -282,4 +284,6 @@ def _not_as_rehearsed(
                 return "a session asks with other noise than was rehearsed"
             if spent > world.amount:
                 return "a stream was charged more than its slice"
+            if spent < (world.amount if explainer.accounting == "individual" else sum(said.how.cost for said in heard)):
+                return "a stream was charged less than its noise costs"
     return ""

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..explainers.clusters.scores import CandidateScore, CombinationScore
+from ..explainers.curves.accumulate import Intervals
 from ..mechanisms import Choosing, Mechanism
 from ..public.black_box import BlackBox
 from ..query import Blocks, Choice, Query, Reading, Records, parts_of
 from ..release.answer import Answer
 from ..release.door import Ask
 from ..release.plan import Stage
+from .neighbours import coupled
 
 REDRAWS = 48
 """Exact totals of a query whose pairs are drawn by lot: so many of them are computed, and one is taken at random."""
@@ -26,6 +28,8 @@ AGREE = 8
 """Where the first so many totals agree, lots make no difference, and no more are computed."""
 OF_BLOCKS = 6
 """The same, for functions of blocks, each of which runs in processes of its own."""
+MANY_UNITS = 1000
+"""People in a table, where nobody said how many there are."""
 STEPS = np.linspace(0.0, 40.0, 801)
 """Where the chance of a candidate is integrated."""
 
@@ -79,46 +83,87 @@ def _frozen(chosen: Any) -> Any:
     return tuple(_frozen(one) for one in chosen) if isinstance(chosen, list | tuple) else chosen
 
 
+class Names:
+    """Texts of queries, by which totals are kept: of the last few, as both sides ask for each several times."""
+
+    FEW = 32
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, bytes]] = {}
+
+    def __getitem__(self, query: Any) -> bytes:
+        known = self._known.get(id(query))
+        if known is not None and known[0] is query:
+            return known[1]
+        if len(self._known) >= self.FEW:
+            self._known.clear()
+        key = _key(query)
+        self._known[id(query)] = query, key
+        return key
+
+
 class Kept:
     """Exact totals of queries, computed once each: many draws of noise are then cheap.
 
-    Where it is drawn by lot who is paired with whom, several totals are kept and each is as good as another.
+    Where it is drawn by lot who is paired with whom, totals are kept for several lots and each is as good as another. Two tables
+    that are told apart have the same lots: the proofs promise something for every lot, and nothing for one lot beside another.
     """
 
-    def __init__(self, totals: Callable[[Any], list[int]]):
+    def __init__(self, totals: Callable[[Any], list[int]], names: Names | None = None, units: int = MANY_UNITS):
         self._totals = totals
-        self._known: dict[Any, list[list[int]]] = {}
-        self._seen: dict[int, tuple[Any, list[list[int]]]] = {}
+        self.names = names or Names()
+        self._units = units
+        self._known: dict[bytes, list[list[int]]] = {}
+        self._middle: dict[bytes, np.ndarray] = {}
+        self._sides = [self]
+
+    @classmethod
+    def beside(cls, *engines: Any) -> list[Kept]:
+        """One for each table."""
+        names, units = Names(), max(engine.units for engine in engines)
+        sides = [cls(engine.totals, names, units) for engine in engines]
+        for side in sides:
+            side._sides = sides
+        return sides
 
     def __call__(self, query: Any) -> list[int]:
         known = self.all(query)
-        return known[secrets.randbelow(len(known))]
+        return known[secrets.randbelow(len(known))] if len(known) > 1 else known[0]
 
     def all(self, query: Any) -> list[list[int]]:
-        """The totals that a query may have beside this table."""
-        seen = self._seen.get(id(query))
-        if seen is not None and seen[0] is query:
-            return seen[1]
-        key = _key(query)
+        """The totals that a query may have beside this table, by lots."""
+        key = self.names[query]
         if key not in self._known:
-            known = self._known[key] = []
-            for drawn in range(_redraws(query)):
-                if drawn == AGREE and all(one == known[0] for one in known):
+            found: list[list[list[int]]] = [[] for _ in self._sides]
+            for drawn in range(_redraws(query, self._units)):
+                if drawn == AGREE and all(one == side[0] for side in found for one in side):
                     break
-                known.append(self._totals(query))
-        self._seen[id(query)] = query, self._known[key]
+                lot = secrets.randbits(64)
+                for side, known in zip(self._sides, found):
+                    with coupled(lot):
+                        known.append(side._totals(query))
+            for side, known in zip(self._sides, found):
+                side._known[key] = known
         return self._known[key]
 
     def middle(self, query: Any) -> np.ndarray:
         """Their mean, as floats."""
-        return np.array(self.all(query), dtype=float).mean(axis=0)
+        key = self.names[query]
+        if key not in self._middle:
+            self._middle[key] = np.array(self.all(query), dtype=float).mean(axis=0)
+        return self._middle[key]
 
 
 class _Keys(pickle.Pickler):
-    """Text of a query, in which models and functions count as the objects that they are: they may have no text."""
+    """Text of a query, in which models and functions count as the objects that they are: they may have no text. The noisy number
+    of records behind an interval is beside the question: no map reads it."""
 
-    def persistent_id(self, thing: Any) -> int | None:
-        return id(thing) if isinstance(thing, BlackBox | FunctionType) else None
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, BlackBox | FunctionType):
+            return int, (id(thing),)
+        if isinstance(thing, Intervals):
+            return tuple, ((thing.lower.tobytes(), thing.upper.tobytes(), thing.share.tobytes()),)
+        return NotImplemented
 
 
 def _key(asked: Any) -> bytes:
@@ -127,9 +172,12 @@ def _key(asked: Any) -> bytes:
     return text.getvalue()
 
 
-def _redraws(query: Any) -> int:
+def _redraws(query: Any, units: int) -> int:
     kinds = {type(part.over) for part in parts_of(query)}
-    return OF_BLOCKS if Blocks in kinds else 1 if kinds == {Records} else REDRAWS
+    if Blocks in kinds:
+        return OF_BLOCKS
+    # Of two there is one pair, whatever the lots are.
+    return 1 if kinds == {Records} or units <= 2 else REDRAWS
 
 
 @dataclass
@@ -142,6 +190,7 @@ class Likelihood:
 
     first: Kept
     second: Kept
+    _choices: dict[Any, float] = field(default_factory=dict, repr=False, init=False)
 
     def __call__(self, heard: Sequence[Said]) -> float:
         return float(sum(self.of(said) for said in heard))
@@ -156,7 +205,16 @@ class Likelihood:
     def _chosen(self, said: Said) -> float:
         choice, how = said.query, said.how
         assert isinstance(choice, Choice) and isinstance(how, Choosing)
-        one, other = (log_chance(choice, how, kept(choice.of), said.answer) for kept in (self.first, self.second))
+        if any(len(kept.all(choice.of)) > 1 for kept in (self.first, self.second)):
+            return self._ratio(choice, how, said.answer)
+        names = self.first.names
+        key = names[choice.of], names[choice.score], how, said.answer
+        if key not in self._choices:
+            self._choices[key] = self._ratio(choice, how, said.answer)
+        return self._choices[key]
+
+    def _ratio(self, choice: Choice, how: Choosing, chosen: tuple[Any, ...]) -> float:
+        one, other = (log_chance(choice, how, kept(choice.of), chosen) for kept in (self.first, self.second))
         return other - one
 
 

@@ -50,7 +50,7 @@ class Curves(Membership):
     def ours(self, rows: np.ndarray, epsilon: float) -> Told:
         names = [f"x{j}" for j in range(FEATURES)]
         model = pel.Model(lambda d: self.answer(d[names].to_numpy(float)), output=(0, 1), features=names, trained_on="other data")
-        asked = pel.PartialDependence(model, names, points=POINTS)
+        asked = pel.PartialDependence(model, names, points=POINTS, method="values")
         made = session(columns(rows), units(FEATURES), epsilon).release(asked, epsilon=epsilon)
         curves = [made.curves[name] for name in names]  # type: ignore[attr-defined]
         noise = curves[0].law.std / 2 / len(rows)

@@ -77,7 +77,7 @@ class Questions(Attack):
             return members[d["set"].to_numpy(int), d["place"].to_numpy(int)] * d["secret"].to_numpy(float)
 
         model = pel.Model(inside, output=(0, 1), features=["place", "secret", "set"], trained_on="other data")
-        return pel.PartialDependence(model, "set", points=SUBSETS)
+        return pel.PartialDependence(model, "set", points=SUBSETS, method="values")
 
     def guess(self, answers: list[np.ndarray]) -> np.ndarray:
         """Least squares around one half, shortened where there are few answers."""
