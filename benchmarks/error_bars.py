@@ -93,8 +93,12 @@ def coverage(case: Case, options) -> str:
     session, model = lookup_session(
         feature, case.feature, values, grid, answers, (0, 1), budget=budget, neighbors=case.neighbors, expected_rows=len(values)
     )
-    made = {"dependence": pel.PartialDependence, "effects": pel.AccumulatedEffects}
-    explainer = pel.Distribution(case.feature) if case.kind == "distribution" else made[case.kind](model, case.feature)
+    made = {
+        "distribution": lambda: pel.Distribution(case.feature),
+        "dependence": lambda: pel.PartialDependence(model, case.feature, method="values"),
+        "effects": lambda: pel.AccumulatedEffects(model, case.feature),
+    }
+    explainer = made[case.kind]()
     plan, engine = session.plan(explainer, epsilon=case.epsilon), KeptTotals(session._engine)
     if case.kind == "effects":
         return effects(case, explainer, plan, engine, options.effect_draws)

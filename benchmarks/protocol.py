@@ -17,7 +17,7 @@ import json
 import pickle
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
@@ -26,6 +26,7 @@ import pandas as pd
 
 import pellucid as pel
 from pellucid.explainers.curves.steps import ClippedSteps, Steps, StepSize
+from pellucid.explainers.curves.variation import PUBLIC_RECORDS
 from pellucid.public.rows import Rows
 from pellucid.query import Joint, Sum, parts_of
 
@@ -96,6 +97,7 @@ class Task:
     target: np.ndarray
     schema: pel.Schema
     folder: Path
+    asked: dict[tuple[str, float], np.ndarray] = field(default_factory=dict)
 
     @property
     def model(self):
@@ -107,6 +109,18 @@ class Task:
 
     def answer(self, model, table: np.ndarray) -> np.ndarray:
         return model.predict_proba(table)[:, 1] if self.data == "adult" else np.exp(model.predict(table))
+
+    def of_public_records(self, name: str, values: np.ndarray) -> np.ndarray:
+        """The model's answers for public records, drawn from the declared domains, with the column set to each value."""
+        new = [value for value in values.tolist() if (name, value) not in self.asked]
+        if new:
+            model, drawn = self.model, self.schema.sample(PUBLIC_RECORDS, seed=6)
+            table = np.column_stack([drawn[column] for column in self.names])
+            every = np.tile(table, (len(new), 1))
+            every[:, self.names.index(name)] = np.repeat(new, len(table))
+            answers = self.answer(model, every.astype(self.codes.dtype)).reshape(len(new), len(table))
+            self.asked.update({(name, value): answer for value, answer in zip(new, answers)})
+        return np.stack([self.asked[name, value] for value in values.tolist()], axis=1)
 
     def at(self, name: str, values: np.ndarray) -> np.ndarray:
         """The model's unclipped answers for every record with the column set to each value; kept on disk."""

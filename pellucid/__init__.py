@@ -61,7 +61,7 @@ from .explainers.blocks.results import Votes
 from .explainers.clusters.centres import Centres
 from .explainers.clusters.results import ClusterExplanation, ClusterHistogram
 from .explainers.common.results import Curve, Several
-from .explainers.curves.results import EffectCurve
+from .explainers.curves.results import DependenceCurve, EffectCurve
 from .explainers.importance.results import Importance
 from .explainers.interaction.results import OverallInteractions, PairInteractions
 from .explainers.local.results import LocalExplanation
@@ -109,6 +109,7 @@ __all__ = [
     "Curve",
     "DataCheck",
     "DataError",
+    "DependenceCurve",
     "Derived",
     "Distribution",
     "EffectCurve",

@@ -57,14 +57,14 @@ class StreamClosed(PlanError):
 class BudgetExceeded(PellucidError):
     """The account cannot pay for the request; no data was touched."""
 
-    def __init__(self, account: str, currency: str, asked: float, left: float, durable: bool = True):
+    def __init__(self, account: str, currency: str, asked: float, left: float, durable: bool = True, other: str = ""):
         self.account, self.currency, self.asked, self.left = account, currency, asked, left
         self.missing = asked - left
         # Without a file nobody else can raise it: the budget is the one that the session was opened with.
         more = ", or raise the budget in the ledger (`pellucid ledger raise`)" if durable else ""
         super().__init__(
             f"account {account!r} cannot pay: asked {currency} = {asked:.6g}, left {left:.6g}, missing {self.missing:.6g}. "
-            f"Ask for at most {left:.6g}{more}; no data was touched."
+            f"Ask for at most {left:.6g}{other}{more}; no data was touched."
         )
 
 

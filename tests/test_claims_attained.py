@@ -29,6 +29,7 @@ from pellucid.engine import units as engine_units
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.explainers.curves import accumulate
 from pellucid.explainers.curves.steps import ClippedSteps
+from pellucid.explainers.curves.variation import Along, LevelsAndDifferences, parts_of_curves
 from pellucid.explainers.local.bound import Moments
 from pellucid.explainers.local.weights import Stable
 from pellucid.explainers.shapley import bound as shapley_bound
@@ -36,6 +37,7 @@ from pellucid.explainers.shapley.bound import ShapleyVectors
 from pellucid.explainers.shapley.coalitions import Design
 from pellucid.explainers.shapley.radii import Radii
 from pellucid.explainers.shapley.scores import ShapleyScore
+from pellucid.ledger import SCALE, Ledger, charge_units, values
 from pellucid.mechanisms import (
     Norms,
     Spend,
@@ -44,6 +46,7 @@ from pellucid.mechanisms import (
     epsilon_of_rho,
     noise,
     rho_of_epsilon_delta,
+    rho_of_pure,
     source,
     to_replace,
 )
@@ -415,6 +418,21 @@ def test_stages_add_up_to_the_reservation(model, schema, people):
     assert len(made.certificate.charges) == 4
 
 
+def test_either_account_is_attained():
+    """Randomized response loses at the account's order all that a pure release is charged for there, and ε pointwise."""
+    budget = pel.Budget(1.0, 1e-6, accounting="either")
+    order = float(budget.order)
+    for epsilon in ("0.01", "0.1", "0.5", "1"):
+        p = 1 / (1 + math.exp(-float(epsilon)))
+        lost = math.log(p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)) / (order - 1)
+        with Ledger(None) as ledger:
+            ledger.open_account("a", **budget.terms, relation="replace", unit="person")
+            ledger.reserve("a", charge_units(Fraction(epsilon)), key="", request="{}", currency="epsilon")
+            standing = ledger.account("a")
+        assert lost <= order * standing.spent / SCALE <= lost * (1 + 1e-6)
+        assert math.log(p / (1 - p)) == pytest.approx(standing.pure_spent / SCALE)
+
+
 STEP = pel.Schema({"x": pel.Number(0, 2, integer=True), "sign": pel.Category(["down", "up"])})
 
 
@@ -436,6 +454,29 @@ def test_ale_ties_is_attained():
     assert of(["up"]) == [UNITS // 4, 3 * UNITS // 4]
     assert moved(of(["down", "up"]), of(["up", "up"]))[0] == sensitivity(asked, "replace").l1
     assert moved(of(["up"]), of(["up", "up"]))[0] == sensitivity(asked, "add-remove").l1
+
+
+def test_curve_variation_is_attained():
+    """A small step down at the upper end of the range against one up at the lower end; both use all that they may."""
+    grid, size = np.linspace(0, 1, 101), 0.01
+    corners = pel.Model(
+        lambda d: np.where(d["sign"] == "up", size * (d["x"] >= 1), 1 - size * (d["x"] >= 1)),
+        output=(0, 1), features=["x", "sign"], trained_on="other data",
+    )  # fmt: skip
+    schema = pel.Schema({"x": pel.Number(0, 1), "sign": pel.Category(["up", "down"])})
+    along = Along("x", schema["x"], grid, "variation", size)
+    for relation in ("replace", "add-remove"):
+        public = Public(schema, relation, pel.Unit(), Spend("epsilon", Fraction(1)), 2 if relation == "replace" else None, 2)
+        (part,) = parts_of_curves(public, (along,), 1.0)
+        asked = Sum(LevelsAndDifferences(corners, (part,)), Cells(part.size, value=1.0, count_weight=0), columns=("x", "sign"))
+
+        def of(signs, asked=asked, relation=relation):
+            return LocalEngine({"x": [0.5] * len(signs), "sign": signs}, schema, relation, pel.Unit()).totals(asked)
+
+        other = of(["down", "up"]) if relation == "replace" else of(["up"])
+        most, found = sensitivity(asked, relation).l1, moved(other, of(["up", "up"]))[0]
+        lost = 2 * part.level * size / len(grid) * most if relation == "replace" else 4
+        assert most - lost - 4 <= found <= most
 
 
 def half(norms):
@@ -499,6 +540,10 @@ def halve_conversion(patch):
 
 def halve_relation(patch):
     patch.setitem(globals(), "to_replace", lambda **given: {k: v / 2 for k, v in calibration.to_replace(**given).items()})
+
+
+def halve_pure(patch):
+    patch.setattr(values, "rho_of_pure", lambda epsilon, order: rho_of_pure(epsilon, order) / 2)
 
 
 def halve_total(patch):
@@ -583,7 +628,9 @@ SABOTAGE = {
     "zcdp-conversion": (test_zcdp_conversion_is_attained, (), halve_conversion),
     "relation-conversion": (test_relation_conversion_is_attained, (), halve_relation),
     "composition": (test_composition_is_attained, (), halve_total),
+    "either-account": (test_either_account_is_attained, (), halve_pure),
     "ale-ties": (test_ale_ties_is_attained, (), halve_norms(Cells)),
+    "curve-variation": (test_curve_variation_is_attained, (), halve_norms(Cells)),
     "borda-ballots": (test_borda_ballots_is_attained, (), halve_norms(Ballots)),
     "cross-cells": (test_cross_cells_is_attained, (), halve_norms(CrossCells)),
     "cluster-combination-span": (

@@ -18,7 +18,8 @@ SURFACE = {
     ),
     "before a release": "DataCheck Plan Preview",
     "results": (
-        "Centres ClusterExplanation ClusterHistogram CompletenessResult Counts Curve EffectCurve Estimates Explanation "
+        "Centres ClusterExplanation ClusterHistogram CompletenessResult Counts Curve DependenceCurve EffectCurve "
+        "Estimates Explanation "
         "Importance LocalExplanation LocalStream OverallInteractions PairInteractions Several ShapDependenceResult "
         "ShapImportanceResult ShapRankingResult ShapValuesResult Uncounted Votes from_json load"
     ),

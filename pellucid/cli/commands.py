@@ -10,7 +10,12 @@ import typer
 from ..errors import PellucidError
 from . import attack, audit, check, formulas, ledgers, proofs, releases
 
-app = typer.Typer(name="pellucid", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+STOPPED = 130
+"""What a shell calls a program that was stopped with Ctrl-C. Typer makes it an Exit of this code."""
+
+app = typer.Typer(
+    name="pellucid", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+)
 app.add_typer(releases.app)
 app.add_typer(check.app)
 app.add_typer(audit.app)
@@ -40,6 +45,8 @@ def main() -> None:
     try:
         # Outside its standalone mode Typer returns the code of an Exit instead of raising it.
         if code := app(standalone_mode=False):
+            if code == STOPPED:
+                typer.echo("\nstopped; what was paid for stays paid", err=True)
             sys.exit(code)
     except PellucidError as error:
         typer.echo(f"error: {error}", err=True)
@@ -48,10 +55,10 @@ def main() -> None:
         sys.exit(stop.exit_code)
     except typer.Abort:
         typer.echo("stopped; what was paid for stays paid", err=True)
-        sys.exit(130)
+        sys.exit(STOPPED)
     except KeyboardInterrupt:
         typer.echo("stopped; what was paid for stays paid", err=True)
-        sys.exit(130)
+        sys.exit(STOPPED)
     except Exception as error:
         if hasattr(error, "format_message"):  # wrong usage of the command line itself
             # Empty where help was all that was asked for, and shown.

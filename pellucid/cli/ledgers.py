@@ -24,31 +24,27 @@ def ledger_create(
     account: Annotated[str, typer.Argument(help="The account to open in it: the name of a private table.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="The ε of its whole budget.", show_default=False)],
     delta: Annotated[float, typer.Option(help="The δ of its budget; above 0 it counts zCDP.")] = 0.0,
+    accounting: Annotated[
+        str | None, typer.Option(help="either: with a δ, pure and zCDP releases from one account.", show_default=False)
+    ] = None,
     neighbors: Annotated[str, typer.Option(help="replace, or add-remove if the number of people is secret.")] = "replace",
     column: Annotated[str | None, typer.Option(help="The column that says whose a row is, if people have several.")] = None,
     max_rows: Annotated[int, typer.Option(help="How many rows of a person count.")] = 1,
 ) -> None:
     """Open an account for a private table, in a new ledger or in one that is there. Sessions reopen it on these terms."""
     from ..errors import LedgerError
-    from ..ledger import Ledger, budget_units
+    from ..ledger import Ledger
     from ..ledger.accounting import Budget
     from ..ledger.names import alike
     from ..public.schema import Unit, check_relation
 
-    budget, unit = Budget(epsilon, delta), Unit(column, max_rows)
+    budget, unit = Budget(epsilon, delta, accounting), Unit(column, max_rows)  # type: ignore[arg-type]
     with Ledger(file, create=True) as ledger:
         if any(alike(known.name) == alike(account) for known in ledger.accounts()):
             raise LedgerError(
                 f"account {account!r} is in ledger {file.name!r} already; `pellucid ledger show` tells how it stands."
             )
-        made = ledger.open_account(
-            account,
-            currency=budget.currency,
-            budget=budget_units(budget.amount),
-            delta=repr(budget.delta) if budget.delta else "0",
-            relation=check_relation(neighbors),
-            unit=unit.text,
-        )
+        made = ledger.open_account(account, **budget.terms, relation=check_relation(neighbors), unit=unit.text)
     typer.echo(f"{file}: account {made.name!r} with a budget of ε = {budget.epsilon:g}; keep the file, it is what was spent")
 
 
@@ -76,13 +72,14 @@ def ledger_show(
     for a in accounts:
         mark = "" if a.bounded else "  [red]NOT BOUNDED: something not private was released[/]"
         out.print(
-            f"[bold]{escape(a.name)}[/]: {a.currency} spent {a.spent / SCALE:.6g} of {a.budget / SCALE:.6g}, "
-            f"left {a.remaining / SCALE:.6g}; {a.relation}; unit: {escape(a.unit)}{mark}",
+            f"[bold]{escape(a.name)}[/]: {_standing(a)}; {a.relation}; unit: {escape(a.unit)}{mark}",
             highlight=False,
         )
     table = Table("no.", "day", "account", "what", "amount", "by", "purpose", "hash", box=None, header_style="bold")
     for e in entries:
         amount = f"{e.amount / SCALE:.6g}" if e.amount else ""
+        if e.pure is not None:
+            amount = f"ε {e.pure / SCALE:.6g}, or ρ {amount}"
         cells = (str(e.seq), e.day, e.account, _what(e), amount, e.by, e.purpose, e.hash[:12])
         table.add_row(*(escape(cell) for cell in cells))
     out.print(table)
@@ -132,10 +129,21 @@ def ledger_raise(
     """Raise a budget, as an explicit entry of the chain. A budget is never lowered and never reset."""
     from ..ledger import SCALE, budget_units
     from ..ledger.accounting import Budget
+    from ..mechanisms import exact, rho_at_order
 
     ledger = _open_ledger(file)
     terms = ledger.account(account)
-    raised = ledger.raise_budget(account, budget_units(Budget(epsilon, float(terms.delta)).amount), by=by, purpose=purpose)
+    budget, pure = Budget(epsilon, float(terms.delta)).amount, None
+    if terms.order is not None:
+        # What was counted so far was counted at the order that the account was opened with.
+        budget, pure = (
+            rho_at_order(exact("epsilon", epsilon), float(terms.delta), terms.order),
+            budget_units(exact("epsilon", epsilon)),
+        )
+    raised = ledger.raise_budget(account, budget_units(budget), by=by, purpose=purpose, pure=pure)
+    if raised.order is not None:
+        typer.echo(f"{account}: the budget is now ε = {epsilon:g} at δ = {float(raised.delta):g}; {_standing(raised)}")
+        return
     typer.echo(
         f"{account}: the budget is now {raised.currency} = {raised.budget / SCALE:.6g}, left {raised.remaining / SCALE:.6g}"
     )
@@ -153,6 +161,18 @@ def _open_ledger(file: Path) -> Ledger:
     return Ledger(file)
 
 
+def _standing(account: Account) -> str:
+    """What an account has spent and has left."""
+    from ..ledger import SCALE, either
+
+    rho = f"spent {account.spent / SCALE:.6g} of {account.budget / SCALE:.6g}"
+    if account.order is None:
+        return f"{account.currency} {rho}, left {account.remaining / SCALE:.6g}"
+    spent, whole = account.pure_spent, account.pure_budget
+    pure = "" if spent is None or whole is None else f"pure epsilon spent {spent / SCALE:.6g} of {whole / SCALE:.6g}, or "
+    return f"{pure}rho {rho}, left {either.left(account)}"
+
+
 def _what(entry: Entry) -> str:
     if entry.kind in ("table", "changed"):
         return "the table is described" if entry.kind == "table" else "the table changed"
@@ -160,7 +180,7 @@ def _what(entry: Entry) -> str:
         return entry.kind
     try:
         request = json.loads(entry.request)
-        return f"{request['explainer']} {', '.join(request.get('features', []))}".strip()
+        return f"{request['explainer']} {', '.join(request.get('features') or [])}".strip()
     except (ValueError, KeyError, TypeError):
         return entry.kind
 
@@ -178,6 +198,7 @@ def _account_dict(account: Account) -> dict[str, Any]:
         "spent": account.spent / SCALE,
         "remaining": account.remaining / SCALE,
         "bounded": account.bounded,
+        **_pure_side(account.pure_budget, account.pure_spent),
     }
 
 
@@ -185,4 +206,14 @@ def _entry_dict(entry: Entry) -> dict[str, Any]:
     from ..ledger import SCALE
 
     names = ("seq", "account", "kind", "refers_to", "by", "purpose", "day", "request", "key", "previous", "hash")
-    return {**{name: getattr(entry, name) for name in names}, "amount": entry.amount / SCALE}
+    pure = {} if entry.pure is None else {"pure": entry.pure / SCALE}
+    return {**{name: getattr(entry, name) for name in names}, "amount": entry.amount / SCALE, **pure}
+
+
+def _pure_side(budget: int | None, spent: int | None) -> dict[str, Any]:
+    """The second sum of an account that counts either way."""
+    from ..ledger import SCALE
+
+    if budget is None:
+        return {}
+    return {"pure_budget": budget / SCALE, "pure_spent": None if spent is None else spent / SCALE}

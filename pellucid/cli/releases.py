@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import secrets
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,15 +40,14 @@ def preview(study: StudyFile, as_json: AsJson = False) -> None:
     """The error to expect from every release of a study, and which are free. Touches no data, charges nothing."""
     from .study import Study
 
-    opened = Study.load(study, preview=True)
+    opened = Study.load(study, preview=True).settled()
     previews = [(r.title, opened.session.preview(r.explainer, **r.cost)) for r in opened.releases]
     if as_json:
         typer.echo(json.dumps([{"title": title, **p.to_dict()} for title, p in previews], ensure_ascii=False))
         return
     for title, p in previews:
         typer.echo(f"{title}\n{p}\n")
-    said, _ = _bill(opened, [0.0 if p.free else float(p.spend.amount) for _, p in previews])
-    typer.echo(f"the whole study: {said}")
+    typer.echo(f"the whole study: {_bill(opened)[0]}")
 
 
 @app.command()
@@ -74,16 +71,19 @@ def explain(
 
     Those about one record (ShapValues, ShapRanking, LocalLinear with record) are paid for again in every run: it is not stored.
     """
+    from ..audit.own import stamps_of
     from . import report
     from .study import Study
 
     if pictures:
         report.pyplot()
-    opened = Study.load(study, create=create, changed=changed)
+    opened = Study.load(study, create=create, changed=changed).settled()
     _check_budget(opened)
     folder = output or opened.output
     _check_folder(folder, opened, pictures)
+    audited = stamps_of(opened.audits)
     session = opened.started() if opened.new else opened.session
+    session._audited.update(audited)
     if opened.new:
         typer.echo(
             f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study", err=as_json
@@ -114,7 +114,7 @@ def explain(
 
 def _check_budget(study: Study) -> None:
     """All of a study or nothing: half of it is rarely what was meant."""
-    said, payable = _bill(study, [float(study.session.charge_for(r.explainer, **r.cost)) for r in study.releases])
+    said, payable = _bill(study)
     if not payable:
         more = "declare a larger budget" if study.new else "raise the budget (`pellucid ledger raise`)"
         raise PellucidError(
@@ -122,15 +122,22 @@ def _check_budget(study: Study) -> None:
         )
 
 
-def _bill(study: Study, charges: Sequence[float]) -> tuple[str, bool]:
+def _bill(study: Study) -> tuple[str, bool]:
     """What a study asks for and what is left, in words, and whether the account can pay for all of it."""
     from ..ledger.accounting import Amount
 
-    session, left = study.session, study.session.remaining
-    total = Amount.of(session.budget, Fraction(sum(charges)))
-    said = f"it asks for {total} in all; left on the account: {left}{' (there is no ledger yet)' if study.new else ''}"
-    stop = next((r.title for r, paid in zip(study.releases, itertools.accumulate(charges)) if paid > left + 1e-9), None)
-    if stop is None:
+    session, outlook = study.session, study.session.outlook(study.requests)
+    left, stop = session.remaining, "" if outlook.affordable else study.releases[outlook.payable].title
+    there = " (there is no ledger yet)" if study.new else ""
+    asked = {kind: sum((c.amount for c in outlook.charges if c.currency == kind), Fraction(0)) for kind in ("epsilon", "rho")}
+    totals = [Amount.of(session.budget, amount, kind) for kind, amount in asked.items() if amount]  # type: ignore[arg-type]
+    if session.budget.counts == "either":
+        kinds = " and ".join(str(total) for total in totals) or "nothing"
+        said = f"it asks for {kinds} in all; left on the account: {left}{there}"
+        return (f"{said}, and {outlook.left} afterwards", True) if not stop else (f"{said}; it would stop at {stop!r}", False)
+    total = totals[0] if totals else Amount.of(session.budget, Fraction(0))
+    said = f"it asks for {total} in all; left on the account: {left}{there}"
+    if not stop:
         return said, True
     return f"{said}; missing: {Amount.of(session.budget, Fraction(total - left))}; it would stop at {stop!r}", False
 

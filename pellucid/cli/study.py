@@ -3,7 +3,7 @@
     name: ward-7
     data: people.parquet
     schema: schema.yaml            # or the columns themselves under `features:`
-    budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account
+    budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account, and accounting: either for the better of both
     ledger: study.db               # without it ledger.db beside the study
     neighbors: replace             # or add-remove, with expected_rows: 10000
     unit: {column: patient_id, max_rows: 3}
@@ -40,8 +40,9 @@ import sys
 import traceback
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from types import ModuleType
 from typing import Any
 
@@ -73,6 +74,7 @@ KNOWN = {
     "output",
 }
 COSTS = ("epsilon", "rho", "share")
+KIND = "kind"
 LEDGER = "ledger.db"
 """The ledger of a study that names none, in the folder of the study: studies of the same data share its account."""
 
@@ -89,25 +91,25 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Study:
-    """A study that was read and checked, with its session open."""
+class Declared:
+    """A study as it was written down: nothing of its data was looked at, not even whether it is there."""
 
-    session: Session
-    releases: tuple[Release, ...]
+    file: str
     folder: Path
+    schema: Schema
+    budget: Budget
+    neighbors: Any
+    unit: Unit
+    expected_rows: Any
+    releases: tuple[Release, ...]
+    data: Path
+    name: str | None
+    ledger: str | None
     output: Path
-    new: bool
-    """Whether its ledger is not there yet; one in memory stands for it."""
-    started: Callable[[], Session]
-    """Starts the ledger, and opens the session with it."""
 
     @classmethod
-    def load(cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False) -> Study:
-        """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
-
-        `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
-        `changed` says why the table is another one than before.
-        """
+    def load(cls, path: str | Path) -> Declared:
+        """Read and check a study, and load its models."""
         path = Path(path)
         content = read_structured(path, "study")
         if not isinstance(content, Mapping):
@@ -127,26 +129,83 @@ class Study:
         }
         boxes: dict[str, tuple[str, Mapping[str, Any]]] = {"model": ("models", models), "groups": ("clusterings", groups)}
         releases = _releases(content["releases"], boxes, folder)
-        output = folder / str(content.get("output", "results"))
-        name, named, data = _text(path.name, content, "name"), _text(path.name, content, "ledger"), folder / str(content["data"])
-        ledger = folder / (named or LEDGER)
+        return cls(
+            path.name,
+            folder,
+            schema,
+            Budget(**_mapping(f"{path.name}: budget", content["budget"], {"epsilon", "delta", "accounting"})),
+            content.get("neighbors", "replace"),
+            _unit(path.name, content),
+            content.get("expected_rows"),
+            releases,
+            folder / str(content["data"]),
+            _text(path.name, content, "name"),
+            _text(path.name, content, "ledger"),
+            folder / str(content.get("output", "results")),
+        )
+
+    @property
+    def audits(self) -> Path:
+        """Where the results of audits of its releases are kept: beside the study."""
+        return self.folder / f"{Path(self.file).stem}.audit.json"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that was read and checked, with its session open."""
+
+    session: Session
+    releases: tuple[Release, ...]
+    folder: Path
+    output: Path
+    new: bool
+    """Whether its ledger is not there yet; one in memory stands for it."""
+    started: Callable[[], Session]
+    """Starts the ledger, and opens the session with it."""
+    audits: Path
+    """Where the results of audits of its releases are kept."""
+
+    @property
+    def requests(self) -> list[tuple[Explainer, dict[str, Any]]]:
+        """Its releases as a session takes them."""
+        return [(release.explainer, release.cost) for release in self.releases]
+
+    def settled(self) -> Study:
+        """The study with the kind of release that errs least over all of it, where the account counts either way."""
+        outlook, releases = self.session.outlook(self.requests), []
+        for release, charge in zip(self.releases, outlook.charges):
+            # What was released before is free in the kind that it had.
+            settled = {KIND: outlook.kind} if outlook.kind and charge.amount and "rho" not in release.cost else {}
+            releases.append(replace(release, cost={**settled, **release.cost}))
+        return replace(self, releases=tuple(releases))
+
+    @classmethod
+    def load(cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False) -> Study:
+        """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
+
+        `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
+        `changed` says why the table is another one than before.
+        """
+        declared = Declared.load(path)
+        ledger = declared.folder / (declared.ledger or LEDGER)
         there = ledger.exists()
         if not (there or create or preview):
-            _check_start(path.name, ledger, bool(named), output)
+            _check_start(declared.file, ledger, bool(declared.ledger), declared.output)
         opened = functools.partial(
             Session,
-            data,
-            schema,
-            budget=Budget(**_mapping(f"{path.name}: budget", content["budget"], {"epsilon", "delta"})),
-            neighbors=content.get("neighbors", "replace"),
-            name=name or (None if named else data.stem),
-            unit=_unit(path.name, content),
-            expected_rows=content.get("expected_rows"),
+            declared.data,
+            declared.schema,
+            budget=declared.budget,
+            neighbors=declared.neighbors,
+            name=declared.name or (None if declared.ledger else declared.data.stem),
+            unit=declared.unit,
+            expected_rows=declared.expected_rows,
             create=create or not there,
             changed=changed,
         )
         session = opened(ledger=ledger if there else Ledger(None))
-        return cls(session, releases, folder, output, not there, functools.partial(opened, ledger=ledger))
+        start = functools.partial(opened, ledger=ledger)
+        return cls(session, declared.releases, declared.folder, declared.output, not there, start, declared.audits)
 
 
 def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:
@@ -271,6 +330,8 @@ def _load(what: str, place: str, folder: Path) -> Any:
         raise LoadError(f"{what}: {place!r} could not be loaded: there is no file {file!r} beside the study; check the path.")
     try:
         module = _unpickled(folder / file) if pickled else _module(file, folder)
+    except LoadError as error:
+        raise LoadError(f"{what}: {place!r} could not be loaded: {error}") from None
     except PlanError:
         raise
     except Exception as error:
@@ -286,7 +347,10 @@ def _load(what: str, place: str, folder: Path) -> Any:
 def _unpickled(file: Path) -> Any:
     import joblib
 
-    return joblib.load(file)
+    try:
+        return joblib.load(file)
+    except (KeyError, IndexError, UnpicklingError, EOFError):
+        raise LoadError("it is not a file that joblib or pickle wrote, or it is not whole; save the model again.") from None
 
 
 def _module(file: str, folder: Path) -> ModuleType:
@@ -343,7 +407,7 @@ def _release(
     if kind not in kinds:
         raise PlanError(f"{where}: {kind!r} is not an explainer{did_you_mean(kind, kinds)}.")
     known = set(inspect.signature(kinds[kind]).parameters)
-    options = {key: value for key, value in entry.items() if key not in ("explain", "title", *COSTS)}
+    options = {key: value for key, value in entry.items() if key not in ("explain", "title", KIND, *COSTS)}
     _only(where, options, known)
     for option, (section, made) in boxes.items():
         if option not in known:
@@ -352,6 +416,10 @@ def _release(
             raise PlanError(f"{where}: {kind} needs '{option}:', one of those under {section}:{did_you_mean('', made)}.")
         chosen = str(options[option])
         if chosen not in made:
+            if not made:
+                raise PlanError(
+                    f"{where}: {kind} needs {chosen!r}, and the study declares none: add '{section}:' with {chosen}: below it."
+                )
             raise PlanError(f"{where}: {section}: has no {chosen!r}{did_you_mean(chosen, made)}.")
         options[option] = made[chosen]
     if "function" in options:
@@ -361,6 +429,8 @@ def _release(
     cost = {key: entry[key] for key in COSTS if key in entry}
     if len(cost) != 1:
         raise PlanError(f"{where}: say what it may cost with exactly one of epsilon:, rho: or share:.")
+    if KIND in entry:
+        cost[KIND] = entry[KIND]
     try:
         explainer = kinds[kind](**options)
     except TypeError:

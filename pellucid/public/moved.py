@@ -72,7 +72,7 @@ MOVED = {
     "local.desk": "explainers.local.questions release.stream",
     "local.exact": "explainers.local.oracles release.charge engine.prepared",
     "local.individual": "explainers.local.oracles release.individual",
-    "local.methods": "explainers.local.methods",
+    "local.methods": "explainers.local.methods explainers.local.moments",
     "local.reuse": "explainers.local.history",
     "local.stream": "explainers.local.stream explainers.local.settings explainers.local.questions",
     "local.weights": "explainers.local.weights",

@@ -16,6 +16,8 @@ BITS = 30
 
 UNITS = 1 << BITS
 
+CACHED = 1 << 14
+"""Values that are rounded and clipped at once. As many of 2^30 units add up to less than 2^53."""
 
 Parts = np.ndarray | None
 
@@ -90,6 +92,26 @@ def to_grid(values: np.ndarray, unit: float) -> np.ndarray:
     with np.errstate(over="ignore"):
         scaled = np.nan_to_num(np.asarray(values, dtype=float) / unit, nan=0.0, posinf=2.0**62, neginf=-(2.0**62))
     return np.rint(np.clip(scaled, -(2.0**62), 2.0**62)).astype(np.int64)
+
+
+def clipped_sums(values: np.ndarray, centre: float, unit: float, limit: int) -> list[int]:
+    """Column by column, the exact sum of the nearest grid points, each clipped to ±limit.
+
+    The same as rounding to integers, clipping and adding those, a few times as fast: whole numbers below 2^53 are exact as
+    floats and need not be converted, and a few thousand at a time stay in the processor's cache.
+    """
+    total = np.zeros(values.shape[1], dtype=np.int64)
+    rows = max(1, CACHED // values.shape[1])
+    for start in range(0, len(values), rows):
+        with np.errstate(over="ignore"):
+            grid = values[start : start + rows] - centre
+            grid /= unit
+        grid = np.clip(np.rint(grid, out=grid), -limit, limit, out=grid)
+        sums = grid.sum(axis=0)
+        if np.isnan(sums).any():
+            sums = np.nan_to_num(grid, nan=0.0).sum(axis=0)
+        total += sums.astype(np.int64)
+    return [int(v) for v in total]
 
 
 def part_of(limit: int, parts: Parts) -> np.ndarray | int:

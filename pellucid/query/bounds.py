@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import PlanError
 from ..mechanisms import Norms
 from . import compiled as fast
-from .bound import UNITS, Bound, Parts, ceil_sqrt, column_sums, part_of, shrink_into_ball, to_grid
+from .bound import UNITS, Bound, Parts, ceil_sqrt, clipped_sums, column_sums, part_of, shrink_into_ball, to_grid
 from .reviewed import reviewed
 
 
@@ -58,10 +58,15 @@ class Box(Bound):
     def unit(self) -> float:
         return (self.hi - self.lo) / 2 / UNITS
 
-    def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
+    def _given(self, values: Any) -> np.ndarray:
         values = np.asarray(values, dtype=float)
         if values.ndim != 2 or values.shape[1] != self.length:
             raise AssertionError("a map must give one row of values per record")
+        return values
+
+    def integers(self, values: Any, parts: Parts = None) -> np.ndarray:
+        """Contributions as integer rows inside the set."""
+        values = self._given(values)
         centred = to_grid(values - self.centre, self.unit)
         limit = part_of(UNITS, parts)
         if parts is not None:
@@ -77,7 +82,11 @@ class Box(Bound):
         return clipped
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return [self.weight * v for v in column_sums(self.integers(contributions, parts))]
+        if parts is not None:
+            return [self.weight * v for v in column_sums(self.integers(contributions, parts))]
+        values = self._given(contributions)
+        sums = clipped_sums(values, self.centre, self.unit, UNITS) + [UNITS * len(values)] * self.count
+        return [self.weight * v for v in sums]
 
     def added(self) -> Norms:
         return Norms(self.size * UNITS, self.size * UNITS**2, UNITS).times(self.weight)
@@ -128,6 +137,9 @@ class CountedBox(Box):
         centred = np.clip(np.sign(centred) * (np.abs(centred) // k[:, None]), -counted, counted)
         beside = [counted] * self.count + [limit[:, None] - counted] * self.left_out
         return np.hstack([centred, *beside])
+
+    def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
+        return [self.weight * v for v in column_sums(self.integers(contributions, parts))]
 
     def added(self) -> Norms:
         most = max(self.length + self.count, int(self.left_out))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from ..ledger import Account, Ledger, Reservation, budget_units, charge_units, from_units
-from ..ledger.accounting import Amount, Budget
+from ..errors import PlanError
+from ..ledger import Account, Ledger, Reservation, charge_units, from_units
+from ..ledger import either as both
+from ..ledger.accounting import Amount, Budget, Kind
 from ..ledger.declared import Declared
-from ..mechanisms import Spend, is_private
+from ..mechanisms import Currency, Spend, is_private
 from ..public.schema import Relation, Schema, Unit
 from .certificate import IN_MEMORY
 
@@ -24,6 +26,8 @@ class OpenAccount:
     budget: Budget
     changed: int
     """The number of the ledger's entry that declared the table this session holds; 0 for the first one."""
+    order: Fraction | None = None
+    """The Rényi order that the account was opened with, if it counts either way."""
 
     @classmethod
     def open(
@@ -39,23 +43,29 @@ class OpenAccount:
         create: bool,
         changed: str,
     ) -> OpenAccount:
-        """Reopen the account on the terms it was created with, for the table it was created for; create it if that is wanted."""
+        """Reopen the account on the terms it was created with, for the table it was created for; create it if that is wanted.
+
+        A budget that does not say how it counts is counted as the account is.
+        """
+        if budget.accounting is None and budget.delta and ledger.currency(name) == "either":
+            budget = replace(budget, accounting="either")
         opened = ledger.open_account(
             name,
-            currency=budget.currency,
-            budget=budget_units(budget.amount),
-            delta=repr(budget.delta) if budget.delta else "0",
+            **budget.terms,
             relation=relation,
             unit=unit.text,
             create=create or not ledger.durable,
             table=Declared.of(schema.to_dict()["features"], people),
             changed=changed,
         )
-        return cls(ledger, opened.name, budget, opened.changed)
+        return cls(ledger, opened.name, budget, opened.changed, opened.order)
 
-    def reserve(self, units: int, *, key: str, request: str, by: str, purpose: str) -> Reservation:
+    def reserve(self, spend: Spend, *, key: str, request: str, by: str, purpose: str) -> Reservation:
         """Charge the account, if it still stands for the table that this session holds."""
-        return self.ledger.reserve(self.name, units, key=key, request=request, by=by, purpose=purpose, changed=self.changed)
+        return self.ledger.reserve(
+            self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose, changed=self.changed,
+            currency=spend.currency,
+        )  # fmt: skip
 
     def prepaid(self, *, key: str, request: str, by: str, purpose: str) -> Reservation:
         """Put a question on record that was paid for before."""
@@ -68,26 +78,61 @@ class OpenAccount:
 
     @property
     def spent(self) -> Amount:
-        return self.amount(self.standing.spent)
+        stands = self.standing
+        return self._either_spent(stands) if self.counts_either else self.amount(stands.spent)
 
     @property
     def remaining(self) -> Amount:
-        return self.amount(self.standing.remaining)
+        return self.left_of(self.standing)
+
+    def left_of(self, stands: Account) -> Amount:
+        """What is left of an account that stands like this."""
+        return both.left(stands) if self.counts_either else self.amount(stands.remaining)
 
     @property
     def whole(self) -> Amount:
-        return self.amount(self.standing.budget)
+        stands = self.standing
+        return both.whole(stands) if self.counts_either else self.amount(stands.budget)
 
-    def amount(self, units: int) -> Amount:
+    @property
+    def counts_either(self) -> bool:
+        """Whether pure and zCDP releases are both paid for."""
+        return self.budget.counts == "either"
+
+    def amount(self, units: int, currency: Currency | None = None) -> Amount:
         """A stored integer in the words of the user."""
-        return Amount.of(self.budget, from_units(units))
+        return Amount.of(self.budget, from_units(units), currency)
 
-    def price(self, epsilon: Any, rho: Any, share: Any) -> Spend:
-        """What a request costs: exactly one of the three is given."""
-        return self.budget.price(epsilon, rho, share, whole=from_units(self.standing.budget))
+    def prices(self, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None) -> list[Spend]:
+        """What a request may cost, exactly one of the first three given: several, where the account counts either way."""
+        if kind not in (None, "pure", "zcdp"):
+            raise PlanError(f"kind={kind!r}: use 'pure' or 'zcdp', or leave it out for the one that errs less.")
+        stands = self.standing
+        if not self.counts_either:
+            return [self.budget.price(epsilon, rho, share, from_units(stands.budget), kind)]
+        made, refused = [], None
+        kinds: tuple[Kind, ...] = (kind,) if kind else ("zcdp",) if rho is not None else ("pure", "zcdp")
+        for each in kinds:
+            whole = stands.pure_budget if each == "pure" else stands.budget
+            assert whole is not None
+            try:
+                made.append(self.budget.price(epsilon, rho, share, from_units(whole), each))
+            except PlanError as error:
+                refused = refused or error
+        if refused is not None and not made:
+            raise refused
+        return made
 
-    def can_pay(self, amount: Fraction) -> bool:
-        return charge_units(amount) <= self.standing.remaining
+    def can_pay(self, spend: Spend) -> bool:
+        return self.standing.can_pay(charge_units(spend.amount), spend.currency)
+
+    def left(self, currency: str) -> int:
+        """The largest charge in this currency that the account can pay, in stored integers."""
+        return self.standing.most(currency)
+
+    def afterwards(self, spend: Spend) -> str:
+        """What a release would leave, in words, where the account counts either way."""
+        return both.afterwards(self.standing, charge_units(spend.amount), spend.currency) if self.counts_either else ""
 
     def guarantee(self, spend: Spend) -> tuple[float, float, float | None]:
         """(ε, δ, ρ) that an amount stands for."""
@@ -98,10 +143,25 @@ class OpenAccount:
 
         Once a release is paid for nothing may fail that need not, and reading the ledger may.
         """
+        if self.counts_either:
+            return self._either_total(paid)
         account: Account | Reservation = paid or self.standing
-        epsilon, delta, rho = self.guarantee(Spend(self.budget.currency, from_units(account.spent)))
-        whole, _, _ = self.guarantee(Spend(self.budget.currency, from_units(account.budget)))
-        return {"epsilon": epsilon, "delta": delta, "rho": rho, "budget_epsilon": whole, "bounded": account.bounded}
+        spent, whole = Amount.of(self.budget, from_units(account.spent)), Amount.of(self.budget, from_units(account.budget))
+        said = {"epsilon": spent.epsilon, "delta": spent.delta, "rho": spent.rho}
+        return {**said, "budget_epsilon": whole.epsilon, "bounded": account.bounded}
+
+    def _either_total(self, paid: Reservation | None) -> dict[str, Any]:
+        # What was paid for tells how the account stood; its terms are those that it was opened with.
+        stands: Account | Reservation = paid or self.standing
+        spent = self._either_spent(stands)
+        said = {"epsilon": spent.epsilon, "delta": self.budget.delta, "rho": spent.rho, "accounting": "either"}
+        sides = {"pure": stands.pure_spent, "pure_budget": stands.pure_budget, "rho": stands.spent, "rho_budget": stands.budget}
+        amounts = {name: None if units is None else float(from_units(units)) for name, units in sides.items()}
+        return {**said, "sides": amounts, "budget_epsilon": amounts["pure_budget"], "bounded": stands.bounded}
+
+    def _either_spent(self, stands: Account | Reservation) -> Amount:
+        assert self.order is not None
+        return both.spent(stands, self.order, self.budget.delta)
 
     def noise_is_private(self) -> bool:
         """Whether noise comes from the operating system; if not, the ledger remembers it before anything is released."""

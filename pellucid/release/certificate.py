@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..errors import PlanError
-from ..mechanisms import epsilon_of_rho, to_replace
+from ..mechanisms import epsilon_of_mix, epsilon_of_rho, to_replace
 
 STATUS = {
     "proved": "",
@@ -101,15 +101,13 @@ class Certificate:
 
     def _lines(self) -> list[tuple[str, list[str]]]:
         total = self.total
-        spent = _amount_words(total["epsilon"], total["delta"], total["rho"])
-        budget = f"ε = {total['budget_epsilon']:.6g}" + (f", δ = {total['delta']:g}" if total["rho"] is not None else "")
         unbounded = "" if total["bounded"] else "; NOT BOUNDED: something that is not private was released from this account"
         entry = f"entry {self.entry[:16]}…" if self.entry else "no entry of its own"
         asked = "".join([f", by {self.by}" if self.by else "", f", for {self.purpose}" if self.purpose else ""])
         return [
             ("status", [self.status_line]),
             ("guarantee of this release", self._guarantee()),
-            ("spent on this account so far", [f"{spent} of {budget}{unbounded}"]),
+            ("spent on this account so far", [f"{_spent_words(total)}{unbounded}"]),
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
             ("charges", [_charge_words(c) for c in self.charges] or ["none: it was made of what had been released before"]),
             ("where the bounds come from", [f"{name}: {source}" for name, source in self.bounds.items()]),
@@ -164,6 +162,15 @@ class Certificate:
 
 def _amount_words(epsilon: float, delta: float, rho: float | None) -> str:
     return f"ε = {epsilon:.6g}" + (f" at δ = {delta:g} (ρ = {rho:.6g} zCDP)" if rho is not None else ", δ = 0")
+
+
+def _spent_words(total: dict[str, Any]) -> str:
+    budget = f"ε = {total['budget_epsilon']:.6g}" + (f", δ = {total['delta']:g}" if total["rho"] is not None else "")
+    if total.get("accounting") != "either":
+        return f"{_amount_words(total['epsilon'], total['delta'], total['rho'])} of {budget}"
+    sides = total["sides"]
+    pure = "" if sides["pure"] is None else f"pure ε = {sides['pure']:.6g} of {sides['pure_budget']:.6g}, and "
+    return f"{pure}ρ = {sides['rho']:.6g} of {sides['rho_budget']:.6g}; all releases together stay within {budget}"
 
 
 def _charge_words(charge: dict[str, Any]) -> str:
@@ -251,10 +258,8 @@ def _compose(group: Sequence[Certificate], relation: str) -> tuple[float, float,
         return pure, 0.0, None
     if pure == 0:
         return epsilon_of_rho(rho, delta), delta, rho
-    # A pure release is (ε²/2)-zCDP too; whichever way of adding is smaller is a valid statement.
-    squares = sum(
-        (2 * c.epsilon if relation == "replace" and c.relation == "add-remove" else c.epsilon) ** 2 / 2
-        for c in group
-        if c.rho is None
-    )
-    return min(epsilon_of_rho(rho, delta) + pure, epsilon_of_rho(rho + squares, delta)), delta, rho + squares
+    # A pure release is (ε²/2)-zCDP too, and less at a given order; whichever way of adding is smallest is a valid statement.
+    each = [2 * c.epsilon if relation == "replace" and c.relation == "add-remove" else c.epsilon for c in group if c.rho is None]
+    squares = sum(epsilon**2 / 2 for epsilon in each)
+    ways = epsilon_of_rho(rho, delta) + pure, epsilon_of_rho(rho + squares, delta), epsilon_of_mix(each, rho, delta)
+    return min(ways), delta, rho + squares

@@ -37,6 +37,8 @@ class Explanation(ABC):
     """How many records were left out because a cell of theirs says nothing; None where every record counts."""
     kind: ClassVar[str] = ""
     """The name by which saved explanations of this class are known, for good."""
+    newer: ClassVar[tuple[str, ...]] = ()
+    """Fields that saved explanations of before do not have: left out where they are None, so that these stay as they were."""
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
@@ -66,9 +68,8 @@ class Explanation(ABC):
 
     def content(self) -> dict[str, Any]:
         found = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "certificate"}
-        if self.uncounted is None:
-            del found["uncounted"]  # as it was before records could be left out
-        return found
+        # As it was before records could be left out, and before there were newer fields.
+        return {name: value for name, value in found.items() if value is not None or name not in ("uncounted", *self.newer)}
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Explanation:

@@ -144,6 +144,9 @@ class Plan:
     """What the guarantee, or what is said of the result, rests on beyond the explainer's own list."""
     trial: FunctionTrial | None = None
     """A user's function of blocks, to be tried on public records before anything is charged."""
+    useless: str = ""
+    """Why nothing would be learnt from the release, with what would do: it is then refused before it is paid for. An identical
+    one of before is replayed all the same."""
 
     def __post_init__(self) -> None:
         names = [stage.name for stage in self.stages]

@@ -8,7 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from ..ledger.accounting import Amount, Kind
 from ..mechanisms import Spend
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a list of releases would be charged, one after another: no data was touched and nothing was charged."""
+
+    kind: Kind | None
+    """The kind that all of them should have to err least together; None if each is better off with its own."""
+    charges: tuple[Spend, ...]
+    """What each of them would be charged: nothing where an identical request was released before."""
+    payable: int
+    """How many of them, from the first on, the account can pay for."""
+    error: float
+    """The mean logarithm of their mean squared errors: what courses are compared by."""
+    left: Amount
+    """What would be left."""
+
+    @property
+    def affordable(self) -> bool:
+        return self.payable == len(self.charges)
 
 
 @dataclass(frozen=True)
@@ -36,6 +57,8 @@ class Preview:
     """What else is known before paying."""
     free: bool = False
     """Whether it would be answered from the ledger, because an identical request was released before."""
+    afterwards: str = ""
+    """What it would leave of an account that counts either way, and what it would end."""
 
     @property
     def largest_error(self) -> float:
@@ -55,6 +78,7 @@ class Preview:
             "affordable": self.affordable,
             "free": self.free,
             "notes": list(self.notes),
+            **({"afterwards": self.afterwards} if self.afterwards else {}),
         }
 
     def __str__(self) -> str:
@@ -75,4 +99,6 @@ class Preview:
             lines.append("  free: an identical request was released before and is answered from the ledger")
         elif not self.affordable:
             lines.append("  the account cannot pay for it")
+        elif self.afterwards:
+            lines.append(f"  {self.afterwards}")
         return "\n".join(lines)

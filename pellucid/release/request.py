@@ -69,6 +69,11 @@ def request_of(explainer: Explainer, public: Public, **more: Any) -> Request:
     return Request(*(_text(explainer, body) for body in texts))
 
 
+def audit_key(request: Request, public: Public) -> str:
+    """What the audit of a request is known by. An account has one relation and one unit; whoever keeps audits may change them."""
+    return _digest(f"{request.text} {public.relation} {public.unit.text}")
+
+
 def is_answered_by(explainer: Explainer, public: Public, stored: Explanation) -> bool:
     """Whether a release that was found by the first key is of this request: that key was the same for several."""
     bounds = stored.certificate.bounds if stored.certificate is not None else {}

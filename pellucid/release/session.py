@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,9 @@ from ..engine.check import DataCheck
 from ..engine.sandbox import Outcomes
 from ..engine.trial import Trials
 from ..errors import DataError, PlanError
-from ..ledger import Entry, Ledger, Reservation, charge_units, checked_text
-from ..ledger.accounting import Amount, Budget
-from ..mechanisms import Spend, source
+from ..ledger import Account, Entry, Ledger, Reservation, charge_units, checked_text
+from ..ledger.accounting import Amount, Budget, Kind
+from ..mechanisms import Currency, Spend, source
 from ..public.asking import Asking
 from ..public.row_wise import tried
 from ..public.schema import Schema, Unit, check_relation
@@ -29,8 +30,8 @@ from .door import Ask
 from .explainer import Explainer, Interactive, S
 from .explanation import Explanation, from_json
 from .plan import Plan, Public
-from .preview import Preview
-from .request import Request, is_answered_by, request_of
+from .preview import Outlook, Preview
+from .request import Request, audit_key, is_answered_by, request_of
 from .stream import Channel
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Session:
             opened, name or "unnamed", budget, self.neighbors, self.unit,
             schema=schema, people=self._rows, create=create, changed=changed,
         )  # fmt: skip
-        self.name = self._account.name
+        self.name, self.budget = self._account.name, self._account.budget
 
     @property
     def spent(self) -> Amount:
@@ -129,13 +130,17 @@ class Session:
         """Every entry of the account, oldest first."""
         return self.ledger.history(self.name)
 
-    def plan(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Plan:
+    def plan(
+        self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None
+    ) -> Plan:
         """What a release would ask, stage by stage, with the noise of each. Touches no data, charges nothing."""
-        return self._plan(explainer, self._account.price(epsilon, rho, share))
+        return self._best(explainer, self._account.prices(epsilon, rho, share, kind))
 
-    def preview(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Preview:
+    def preview(
+        self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None
+    ) -> Preview:
         """The error to expect from a release. Touches no data, charges nothing."""
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
+        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share, kind=kind)
         expected, spend = explainer.expected(plan), plan.public.spend
         eps, delta, _ = self._account.guarantee(spend)
         free = self._is_free(explainer, plan)
@@ -150,15 +155,17 @@ class Session:
             expected.error,
             expected.gap,
             {name: float(part) for name, part in plan.shares.items()},
-            free or self._account.can_pay(spend.amount),
-            (*expected.notes, *remarks, *([RECORD_NOTE] if once else [])),
+            free or self._account.can_pay(spend),
+            (*expected.notes, *remarks, *([RECORD_NOTE] if once else []), *([plan.useless] if plan.useless else [])),
             free,
+            "" if free or not self._account.can_pay(spend) else self._account.afterwards(spend),
         )
 
     def cost_for(self, explainer: Explainer, error: float) -> Amount:
         """The smallest amount for which every output's 95 % error is at most `error`. Touches no data, charges nothing.
 
-        The result is a number in the account's currency and carries `.epsilon`; pass it on as `epsilon=` (or `rho=`).
+        The result is a number in the account's currency and carries `.epsilon`; pass it on as `epsilon=` (or `rho=`). Where the
+        account counts either way it is an ε, for the kind of release that reaches the error for less.
         """
         if not (isinstance(error, int | float) and math.isfinite(error) and error > 0):
             raise PlanError(f"error={error!r}: give a positive number in the units of the output.")
@@ -180,16 +187,36 @@ class Session:
         for _ in range(30):
             middle = (low + high) / 2
             low, high = (low, middle) if reached(middle) else (middle, high)
-        return Amount.of(self.budget, Fraction(math.ceil(high * 10**9), 10**9))
+        found = Fraction(math.ceil(high * 10**9), 10**9)
+        if self._account.counts_either:
+            return Amount.meaning(float(found), "either", float(found), self.budget.delta, None)
+        return Amount.of(self.budget, found)
+
+    @property
+    def _priced(self) -> Currency:
+        """What prices are looked for in."""
+        return "rho" if self.budget.currency == "rho" else "epsilon"
 
     def _error(self, explainer: Explainer, amount: Fraction) -> float:
-        expected = explainer.expected(self._plan(explainer, Spend(self.budget.currency, amount)))
-        return float(np.max(expected.error))
+        """The largest error for a price, the smaller of the two where it may be paid either way."""
+        offers = self._account.prices(epsilon=amount) if self._account.counts_either else [Spend(self._priced, amount)]
+        found, refused = [], None
+        for spend in offers:
+            try:
+                found.append(float(np.max(explainer.expected(self._plan(explainer, spend)).error)))
+            except PlanError as error:
+                refused = error
+        if refused is not None and not found:
+            raise refused
+        return min(found)
 
-    def charge_for(self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None) -> Amount:
+    def charge_for(
+        self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None
+    ) -> Amount:
         """What `release` would charge for this request now: nothing if it can be replayed. Touches no data."""
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
-        return self._account.amount(0 if self._is_free(explainer, plan) else charge_units(plan.public.spend.amount))
+        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share, kind=kind)
+        spend = plan.public.spend
+        return self._account.amount(0 if self._is_free(explainer, plan) else charge_units(spend.amount), spend.currency)
 
     def _is_free(self, explainer: Explainer, plan: Plan) -> bool:
         """Whether an identical request was released before; a stream has no request until it is opened."""
@@ -204,6 +231,7 @@ class Session:
         epsilon: Any = None,
         rho: Any = None,
         share: Any = None,
+        kind: Kind | None = None,
         by: str = "",
         purpose: str = "",
         fresh: bool = False,
@@ -212,9 +240,10 @@ class Session:
 
         An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
         noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
-        it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget).
+        it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget). Where the account counts either way,
+        the release is pure or zCDP, whichever errs less and can be paid for; `kind` settles it.
         """
-        plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
+        plan = self._best(explainer, self._account.prices(epsilon, rho, share, kind), again=True, fresh=fresh)
         if explainer.asks_one_by_one:
             raise PlanError(
                 f"{type(explainer).__name__} answers questions one after another: "
@@ -226,10 +255,14 @@ class Session:
             stored = self._stored(request, explainer, plan.public)
             if stored is not None:
                 return self._replayed(stored)
-        draft = replace(drafted(explainer, plan, self._account, asker), audited=self._audited.get(request.key))
+        if plan.useless:
+            raise PlanError(plan.useless)
+        draft = replace(
+            drafted(explainer, plan, self._account, asker), audited=self._audited.get(audit_key(request, plan.public))
+        )
         # A file that has changed would be refused after the charge, and charged again at every attempt.
         self._engine.check_unchanged()
-        paid = self._account.reserve(charge_units(spend.amount), key=request.key, request=request.text, by=by, purpose=purpose)
+        paid = self._account.reserve(spend, key=request.key, request=request.text, by=by, purpose=purpose)
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)
         explanation = explainer.run(ask)
@@ -259,6 +292,7 @@ class Session:
         epsilon: Any = None,
         rho: Any = None,
         share: Any = None,
+        kind: Kind | None = None,
         by: str = "",
         purpose: str = "",
         name: str = "",
@@ -274,7 +308,7 @@ class Session:
             )
         for what, text in (("name", name), ("by", by), ("purpose", purpose)):
             checked_text(what, text)
-        plan = self._plan(explainer, self._account.price(epsilon, rho, share), again=True)
+        plan = self._opening(explainer, self._account.prices(epsilon, rho, share, kind), name)
         request = request_of(explainer, plan.public, stream=name)
         key = self._stream_key(request, explainer, plan.public)
         channel = Channel(explainer, plan, self._engine, self._account, key, request.text, Asker(by, purpose))
@@ -295,22 +329,35 @@ class Session:
         epsilon: Any = None,
         rho: Any = None,
         share: Any = None,
+        kind: Kind | None = None,
         runs: int = 2000,
         confidence: float = 0.99,
     ) -> Row:
         """Measure on public records what this release would give away: a lower bound of its ε, to be compared with the claim.
 
         Neighbouring tables are made up from the schema and searched for the pair that the release tells apart best. The session's
-        own table is not touched and nothing is charged. The certificate of the same request, released later, says the result.
+        own table is not touched and nothing is charged. The certificate of the same request, released later, says the result,
+        unless the noise came from a source of tests.
         """
         # The room of audits lies above this one, and is opened when somebody asks.
         from ..audit import World, play
 
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share)
+        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share, kind=kind)
+        if explainer.asks_one_by_one:
+            raise PlanError(
+                f"{type(explainer).__name__} answers questions one after another, and only one of them can be audited here: "
+                "give it record=."
+            )
+        if not (isinstance(runs, int) and not isinstance(runs, bool) and runs >= 10):
+            raise PlanError(f"runs={runs!r}: give a whole number of releases, at least 10.")
+        if not (isinstance(confidence, int | float) and 0.5 <= confidence < 1):
+            raise PlanError(f"confidence={confidence!r}: give a number from 0.5 up to, but not, 1; for example 0.99.")
         spend = plan.public.spend
         world = World(self.schema, self.neighbors, self.unit, spend.currency, spend.amount)
+        private = source.is_private()
         row = play(explainer, world, runs=runs, confidence=confidence)
-        self._audited[request_of(explainer, plan.public).key] = row.stamp
+        if private and source.is_private():
+            self._audited[audit_key(request_of(explainer, plan.public), plan.public)] = row.stamp
         return row
 
     def check(self) -> DataCheck:
@@ -345,6 +392,97 @@ class Session:
         """A stored release as it was, with the account's total as it is now."""
         assert explanation.certificate is not None
         return explanation.certified(replace(explanation.certificate, total=self._account.total()))
+
+    def _best(
+        self,
+        explainer: Explainer,
+        offers: list[Spend],
+        again: bool = False,
+        fresh: bool = False,
+        standing: Account | None = None,
+    ) -> Plan:
+        """The plan for one of these prices: what was released before, or else what can be paid for, with the smallest error."""
+        if len(offers) == 1:
+            return self._plan(explainer, offers[0], again)
+        made, stands = self._plans(explainer, offers, again), standing or self._account.standing
+
+        def order(plan: Plan) -> tuple[bool, bool, float]:
+            free, spend = not fresh and self._is_free(explainer, plan), plan.public.spend
+            # What is pure is paid for on the pure side: of the zCDP side it would take far more than a zCDP release does.
+            left = stands.pure_remaining if spend.currency == "epsilon" else stands.remaining
+            return not free, charge_units(spend.amount) > left, self._mean_square(explainer, plan)
+
+        return made[0] if len(made) == 1 else min(made, key=order)
+
+    def outlook(self, requests: Sequence[tuple[Explainer, dict[str, Any]]]) -> Outlook:
+        """What a list of releases would be charged, one after another, and of which kind all of them together err least.
+
+        Each request is an explainer with what `release` takes: `(explainer, {"share": 0.1})`. Where the account counts either
+        way, three courses are compared: all pure, all zCDP, and each as it errs less when its turn comes; `.kind` is None for
+        the last one. Touches no data, charges nothing.
+        """
+        if not requests:
+            raise PlanError("outlook() takes at least one request, for example [(pel.Distribution('age'), {'share': 0.5})].")
+        kinds: tuple[Kind | None, ...] = (None, "pure", "zcdp") if self._account.counts_either else (None,)
+        courses, refused = [], None
+        for kind in kinds:
+            try:
+                courses.append(self._course(requests, kind))
+            except PlanError as error:
+                refused = refused or error
+        if refused is not None and not courses:
+            raise refused
+        return max(courses, key=lambda course: (course.payable, -course.error))
+
+    def _course(self, requests: Sequence[tuple[Explainer, dict[str, Any]]], kind: Kind | None) -> Outlook:
+        stands = self._account.standing
+        charges, squares, payable = [], [], 0
+        for explainer, cost in requests:
+            plan = self._best(explainer, self._account.prices(**cost), standing=stands)
+            if kind is not None and "rho" not in cost and not self._is_free(explainer, plan):
+                plan = self._best(explainer, self._account.prices(**{"kind": kind, **cost}), standing=stands)
+            squares.append(self._mean_square(explainer, plan) if self._account.counts_either else 1.0)
+            free, spend = self._is_free(explainer, plan), plan.public.spend
+            charges.append(Spend(spend.currency, Fraction(0) if free else spend.amount))
+            then = stands if free else stands.after(charge_units(spend.amount), spend.currency)
+            payable += then.is_within and payable == len(charges) - 1
+            stands = then
+        error = float(np.mean(np.log(np.maximum(squares, 1e-300))))
+        return Outlook(kind, tuple(charges), payable, error, self._account.left_of(stands))
+
+    def _opening(self, explainer: Explainer, offers: list[Spend], name: str) -> Plan:
+        """The plan of a stream: one that was opened before goes on in its own kind."""
+        if len(offers) == 1:
+            return self._plan(explainer, offers[0], again=True)
+        made = self._plans(explainer, offers, again=True)
+        for plan in made:
+            if self.ledger.thread(self.name, request_of(explainer, plan.public, stream=name).key):
+                return plan
+        return self._best(explainer, [plan.public.spend for plan in made])
+
+    def _plans(self, explainer: Explainer, offers: list[Spend], again: bool) -> list[Plan]:
+        """A plan for each price that the explainer can be paid with; what is wrong with all of them is an error."""
+        made: list[Plan] = []
+        refused = None
+        for spend in offers:
+            try:
+                made.append(self._plan(explainer, spend, again and not made))
+            except PlanError as error:
+                refused = refused or error
+        if refused is not None and not made:
+            raise refused
+        return made
+
+    def _mean_square(self, explainer: Explainer, plan: Plan) -> float:
+        """How large the error will be, from public things: the mean square of the half-widths that a preview shows."""
+        try:
+            expected = explainer.expected(plan)
+        except PlanError:
+            # Without a guess of the number of records there is no preview; which kind errs less hardly depends on it.
+            guessed = replace(plan.public, expected_rows=plan.public.rows_or_default)
+            expected = explainer.expected(explainer.plan(guessed))
+        found = float(np.mean(np.square(expected.error)))
+        return found if math.isfinite(found) else math.inf
 
     def _plan(self, explainer: Explainer, spend: Spend, again: bool = False) -> Plan:
         """`again` tries models that were tried before: what they were then says nothing about what they are now."""

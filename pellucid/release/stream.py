@@ -18,7 +18,7 @@ from ..engine import Engine, Prepared
 from ..errors import BudgetExceeded, PlanError, StreamClosed
 from ..ledger import Entry, Reservation, charge_units, from_units
 from ..ledger.accounting import Amount
-from ..mechanisms import Spend, is_private
+from ..mechanisms import Currency, Spend, is_private
 from ..public.row_wise import tried
 from ..query import Sum
 from .account import OpenAccount
@@ -116,9 +116,8 @@ class Channel:
                 self._whole = Reservation(entry.seq, entry.account, entry.amount, entry.hash)
                 break
         else:
-            units = charge_units(public.spend.amount)
             self._engine.check_unchanged()
-            self._whole = self._account.reserve(units, request=self._request, **self._signed())
+            self._whole = self._account.reserve(public.spend, request=self._request, **self._signed())
         # Not before the charge is on disk: how many accounts there are is a secret.
         self._accounts = IndividualAccounts(prepared, public.spend.amount, public.relation, public.unit)
         self._again = again
@@ -136,7 +135,7 @@ class Channel:
         found, self._unseen = [], 0
         for entry, text in self._thread(self._seen):
             self._seen = entry.seq
-            self._spent += entry.amount
+            self._spent += entry.charged(self._currency)
             if entry.kind == "reserve":
                 body = json.loads(entry.request)
                 if "asked" in body:
@@ -155,7 +154,11 @@ class Channel:
 
     def _left(self) -> int:
         """What the slice and the account can still pay, in the ledger's units."""
-        return max(0, min(self._slice_left, self._account.standing.remaining))
+        return max(0, min(self._slice_left, self._account.left(self._currency)))
+
+    @property
+    def _currency(self) -> Currency:
+        return self.plan.public.spend.currency
 
     @property
     def _slice_left(self) -> int:
@@ -163,11 +166,11 @@ class Channel:
 
     @property
     def spent(self) -> Amount:
-        return self._account.amount(self._spent + self._unseen)
+        return self._account.amount(self._spent + self._unseen, self._currency)
 
     @property
     def remaining(self) -> Amount:
-        return self._account.amount(0 if self._accounts is not None else self._left())
+        return self._account.amount(0 if self._accounts is not None else self._left(), self._currency)
 
     def question(self, about: dict[str, Any], totals: Totals) -> Question:
         """A new question: `about` has an entry "asked" with what is asked, `totals` reads the records."""
@@ -198,9 +201,9 @@ class Channel:
             # The account's budget is the ledger's to enforce; the slice is a limit of ours.
             units, left = charge_units(charge.amount), self._slice_left
             if units > left:
-                currency, asked, rest = self.plan.public.spend.currency, float(charge.amount), float(from_units(left))
-                raise BudgetExceeded(self._account.name, currency, asked, rest, self._account.ledger.durable)
-            paid = self._account.reserve(units, request=request, **self._signed())
+                asked, rest = float(charge.amount), float(from_units(left))
+                raise BudgetExceeded(self._account.name, self._currency, asked, rest, self._account.ledger.durable)
+            paid = self._account.reserve(Spend(self._currency, charge.amount), request=request, **self._signed())
             self._unseen += units
             return paid
         paid = self._account.prepaid(request=request, **self._signed())

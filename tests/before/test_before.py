@@ -12,6 +12,8 @@ import recording
 
 import pellucid as pel
 from pellucid.explainers.common.base import KEPT
+from pellucid.explainers.curves import variation
+from pellucid.public import grids
 
 HERE = Path(__file__).parent
 NUMBERS = json.loads(gzip.decompress((HERE / "numbers.json.gz").read_bytes()))
@@ -75,6 +77,10 @@ SAID_NOW = {
 """What certificates say in other words since."""
 
 
+ANEW = ("PermutationImportance", "ShapImportance", "ShapDependence")
+"""What is asked under other caps since, with a look at what these hide: requests are the same, so that old releases are found."""
+
+
 def plain(value):
     return json.loads(json.dumps(value))
 
@@ -103,13 +109,49 @@ def in_the_first_form(made):
     return made
 
 
+SURER = {"std", "pull", "excess", "gain", "gain_error"}
+"""How sure local explanations are is computed otherwise since: bars were too narrow where the ball stops φ or noise hides the
+curvature, and the gain was that of the noise too. What was drawn, φ and certificates are as they were."""
+
+
+def without_certainty(value):
+    if isinstance(value, dict):
+        return {name: without_certainty(inner) for name, inner in value.items() if name not in SURER}
+    return [without_certainty(inner) for inner in value] if isinstance(value, list) else value
+
+
 def test_nothing_recorded_is_left_out():
     assert set(MADE) == set(NUMBERS)
 
 
+def as_it_chose(public, model, name, points, method, features):
+    """That version released the values of a partial dependence, on a grid that it chose without a look at the model."""
+    feature = public.schema[name]
+    rule = grids.curve_points(feature, public.rows_or_default, public.epsilon_like / features)
+    return variation.Along(name, feature, rule if points is None else points, "values")
+
+
+def only_places_are_as_before(case):
+    """Clips have other candidates, and what they cut off is counted beside the steps: the first stage alone is the same."""
+    before, now = recorded(case), in_the_first_form(plain(MADE[case]()))
+    assert (before["totals"][0], before["drawn"][0]) == (now["totals"][0], now["drawn"][0])
+    assert before["content"].keys() <= now["content"].keys() and before["certificate"].keys() == now["certificate"].keys()
+
+
 @pytest.mark.parametrize("case", NUMBERS)
-def test_draws_results_and_certificates_are_as_before(case):
-    assert not differences(recorded(case), in_the_first_form(plain(MADE[case]())))[:5]
+def test_draws_results_and_certificates_are_as_before(case, monkeypatch):
+    monkeypatch.setattr(variation, "chosen", as_it_chose)
+    if case.startswith("AccumulatedEffects"):
+        return only_places_are_as_before(case)
+    if case.startswith(ANEW):
+        before, now = (made["certificate"] for made in (recorded(case), plain(MADE[case]())))
+        for what in ("explainer", "bounds", "epsilon", "delta"):
+            assert before[what] == now[what]
+        return
+    before, now = recorded(case), in_the_first_form(plain(MADE[case]()))
+    if case.startswith(("LocalLinear", "stream one-shot", "stream individual")):
+        before, now = without_certainty(before), without_certainty(now)
+    assert not differences(before, now)[:5]
 
 
 def test_a_changed_number_is_noticed():

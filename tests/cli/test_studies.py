@@ -55,6 +55,36 @@ def test_a_study_without_a_ledger_has_one(study, tmp_path, pellucid):
     assert result.certificate.ledger == "ledger.db" and result.certificate.status_line == "PROVED"
 
 
+def test_a_study_with_an_account_that_counts_either_way(study, tmp_path, pellucid):
+    db, either = tmp_path / "ledger.db", {"epsilon": 1.0, "delta": 1e-6, "accounting": "either"}
+    listed = [{"explain": "Distribution", "feature": "age", "bins": b, "share": 0.03, "title": f"{b}"} for b in range(2, 22)]
+    listed += [{"explain": "Distribution", "feature": "sex", "share": 0.3, "title": "sex"}]
+    code, out, _ = pellucid("preview", study(budget=either, releases=listed))
+    assert (
+        code == 0 and "the whole study: it asks for ρ = 0.0219" in out and "left on the account: pure ε = 1 or ρ = 0.0243" in out
+    )
+    code, out, err = pellucid("explain", study(budget=either, releases=listed), "--no-pictures")
+    assert code == 0, err
+    with pel.Ledger(db) as ledger:
+        standing = ledger.account("people")
+        # All of them are zCDP: one pure release among them would have left the others more noise.
+        assert standing.pure_spent is None and 0.0218 < standing.spent / 10**12 < 0.022 and ledger.verify().ok
+    code, out, _ = pellucid("explain", study(budget=either, releases=listed), "--no-pictures")
+    assert code == 0 and out.count("free, it was released before") == 21
+    one = [{"explain": "Distribution", "feature": "sex", "epsilon": 0.1, "kind": "pure", "title": "again"}]
+    assert pellucid("explain", study(budget=either, releases=one), "--no-pictures")[0] == 1
+    code, out, _ = pellucid("ledger", "raise", db, "people", "--epsilon", 2, "--by", "Board", "--purpose", "second year")
+    assert code == 0 and "the budget is now ε = 2 at δ = 1e-06" in out
+    assert pellucid("explain", study(budget=either, releases=one), "--no-pictures")[0] == 0
+    code, out, _ = pellucid("ledger", "show", db)
+    assert code == 0 and "rho spent 0.02" in out and "ε 0.1, or ρ 0.00" in out
+    found = json.loads(pellucid("ledger", "show", db, "--json")[1])
+    assert found["accounts"][0]["currency"] == "either" and found["accounts"][0]["pure_budget"] == 2.0
+    assert found["accounts"][0]["pure_spent"] is None and found["entries"][-2]["pure"] == 0.1
+    created = pellucid("ledger", "create", tmp_path / "b.db", "b", "--epsilon", 1, "--delta", 1e-6, "--accounting", "either")
+    assert created[0] == 0 and pel.Ledger(tmp_path / "b.db").account("b").pure_budget == 10**12
+
+
 def test_another_study_of_the_same_data_shares_its_account(study, tmp_path, pellucid):
     assert pellucid("explain", study())[0] == 0
     other = study("other.yaml", releases=[{"explain": "Distribution", "feature": "age", "epsilon": 0.6}])

@@ -83,6 +83,38 @@ def test_a_record_left_out_brings_nothing_but_its_count():
     assert dropped == [0, 0, 0, 0], "a row that is dropped is nobody's"
 
 
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(allow_nan=True, allow_infinity=True),
+            st.floats(-2, 3),
+            st.sampled_from([0.0, 1.0, 0.5, math.nextafter(1.0, 2), 0.25 + 2.0**-32, 1e308, -1e308]),
+        ),
+        min_size=1,
+        max_size=60,
+    ),
+    st.integers(1, 7),
+    st.booleans(),
+    st.integers(1, 3),
+    st.sampled_from([(0.0, 1.0), (-1e-270, 1e-270), (-1e299, 1e298), (17.0, 90.0)]),
+)
+def test_quick_totals_are_those_of_integer_rows(values, length, count, weight, ends):
+    """To the last unit, also for infinities, NaN and values half-way between two grid points."""
+    box = Box(length, *ends, count, weight)
+    with np.errstate(over="ignore"):
+        rows = np.resize(np.array(values), (len(values), length)) * (ends[1] if ends[1] > 2 else 1.0)
+    assert box.totals(rows) == [weight * int(v) for v in box.integers(rows).sum(axis=0)]
+
+
+def test_quick_totals_of_many_rows():
+    """More rows than are taken at once, and more columns than that."""
+    rng = np.random.default_rng(0)
+    for shape in ((70_000, 3), (2, 40_000), (1, 1), (0, 4)):
+        values = rng.normal(0.5, 1, shape)
+        box = Box(shape[1], 0.0, 1.0)
+        assert box.totals(values) == [int(v) for v in box.integers(values).sum(axis=0)]
+
+
 def test_box_norms_are_attained():
     box = Box(4, 0.3001, 0.7)
     top, bottom = total(box, np.full((1, 4), 0.7)), total(box, np.full((1, 4), 0.3001))

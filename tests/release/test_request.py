@@ -82,7 +82,7 @@ CHANGED = [
         },
     ),
     (pel.LocalLinear(MODEL, RECORD), {"record": {**RECORD, "age": 41}, "weight": "exp(-r)"}),
-    (pel.PartialDependence(MODEL, "age"), {"model": OLDER, "feature": ("age",), "points": 5, "smooth": 3}),
+    (pel.PartialDependence(MODEL, "age"), {"model": OLDER, "feature": ("age",), "points": 5, "smooth": 3, "method": "variation"}),
     (pel.PartialDependence(MODEL, "age", points=[20, 30]), {"points": [20, 31]}),
     (
         pel.PermutationImportance(MODEL, "smoker"),
@@ -156,6 +156,7 @@ CHANGED = [
 """An explainer, and another value for each of its public fields."""
 
 SAME = [
+    (pel.FeatureInteraction(MODEL), {"anyway": True}),
     # Blocks are the same ones and answered by themselves, however many are asked at a time.
     (pel.PrivatePlot(mean_age_by_sex, "sex", output=(17, 90)), {"limits": pel.Limits(workers=1)}),
     (pel.PrivateRanking(larger_means, ["age", "bmi", "lab"]), {"limits": pel.Limits(workers=1)}),
@@ -184,7 +185,7 @@ def each(listed):
 
 def test_every_public_field_is_tried():
     tried = {}
-    for explainer, changes in CHANGED:
+    for explainer, changes in (*CHANGED, *SAME):
         tried.setdefault(type(explainer), set()).update(changes)
     for name in (n for n in pel.explainers.__all__ if n != "Explainer"):
         kind = getattr(pel, name)
@@ -323,7 +324,7 @@ class TestALedgerOfTheVersionBefore:
 
     def test_it_does_not_answer_a_model_with_other_features(self, old):
         wider = pel.Model(score, output=(0, 1), features=list(SCHEMA), trained_on="other data")
-        found = old.release(pel.FeatureInteraction(wider, points=2), share=0.01)
+        found = old.release(pel.FeatureInteraction(wider, points=2, anyway=True), share=0.01)
         assert "smoker" in found.features
 
     def test_a_stream_about_other_features_is_another_stream(self, old):

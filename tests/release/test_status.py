@@ -61,7 +61,7 @@ def test_without_a_model_everything_was_read():
     [
         lambda m: pel.PartialDependence(m, "a"),
         lambda m: pel.AccumulatedEffects(m, "a"),
-        lambda m: pel.FeatureInteraction(m, points=2),
+        lambda m: pel.FeatureInteraction(m, points=2, anyway=True),
         lambda m: pel.LocalLinear(m, RECORD),
         lambda m: pel.ShapValues(m, RECORD, method="permutations"),
         lambda m: pel.ShapImportance(m, public_background=[RECORD], method="enumeration"),
