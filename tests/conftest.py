@@ -1,5 +1,6 @@
 """Shared pieces: a schema with every kind of feature, data and models over it, and sources of test noise."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,13 +13,24 @@ sys.path[:0] = [str(TESTS), *sorted(str(path) for path in TESTS.rglob("*/") if p
 sys.path.append(str(TESTS.parent / "benchmarks"))
 
 from people import make_people, risk  # noqa: E402
-from sources import Seeded, Silent  # noqa: E402
+from sources import Repeatable, Seeded, Silent  # noqa: E402
 
 import pellucid as pel  # noqa: E402
 from pellucid.mechanisms import source  # noqa: E402
 
 settings.register_profile("pellucid", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("pellucid")
+
+
+ABOUT_RANDOMNESS = ("mechanisms", "audit", "contract", "benchmarks")
+"""Folders whose tests ask for the randomness they want themselves."""
+
+
+@pytest.fixture(autouse=True)
+def repeatable(request, monkeypatch):
+    """Every test draws the same noise in every run; `PELLUCID_SEED=7 make test` is another run."""
+    if not any(part in ABOUT_RANDOMNESS for part in request.path.relative_to(TESTS.parent).parts[1:-1]):
+        monkeypatch.setattr(source, "current", Repeatable(f"{os.environ.get('PELLUCID_SEED', '')} {request.node.nodeid}"))
 
 
 @pytest.fixture(scope="session")

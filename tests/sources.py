@@ -1,11 +1,51 @@
-"""Sources of randomness for tests. They say `private = False`, so everything they touch is certified not private."""
+"""Sources of randomness for tests. Those that change the law say `private = False`, and what they touch is certified not private."""
 
 import itertools
 import math
+import os
+import random
+import secrets
+from fractions import Fraction
 
 import numpy as np
 
+from pellucid.mechanisms import bulk, samplers
 from pellucid.mechanisms.assignment import draw_assignment
+
+
+class Repeatable:
+    """Production's own samplers, on random bytes that are the same in every run of a test: what a test finds, it finds again.
+
+    The laws are exact, so releases are certified as production's are. Whether the operating system is asked for randomness is for
+    the tests of the mechanisms and of the audit, which do without this. A child process draws as production does: were it to go on
+    with its parent's bytes, two children would draw the same noise.
+    """
+
+    private = True
+
+    def __init__(self, seed):
+        self._random, self._process = random.Random(seed), os.getpid()
+
+    def bits(self, count):
+        return self._random.randbytes(count) if os.getpid() == self._process else secrets.token_bytes(count)
+
+    def below(self, end):
+        return self._random.randrange(end) if os.getpid() == self._process else secrets.randbelow(end)
+
+    def laplace(self, scale, size):
+        return bulk.laplace(Fraction(scale), size, self.bits)
+
+    def gaussian(self, scale, size):
+        return bulk.gaussian(Fraction(scale), size, self.bits)
+
+    def cube(self, ratio, size):
+        return samplers.cube(ratio, size, self.below) if size < 64 else bulk.cube(ratio, size, self.bits)
+
+    def pick(self, scores, rate, flip):
+        return (samplers.permute_and_flip if flip else samplers.exponential)(scores, rate, self.below)
+
+    def assign(self, scores, rate, picks, candidates):
+        return draw_assignment(scores, rate, self.below, picks, candidates)
 
 
 class Seeded:
