@@ -1,4 +1,4 @@
-"""Sources of randomness for tests. Those that change the law say `private = False`, and what they touch is certified not private."""
+"""Sources of randomness for tests. Those that change the law say `private = False`: what they touch is certified not private."""
 
 import itertools
 import math
@@ -16,9 +16,9 @@ from pellucid.mechanisms.assignment import draw_assignment
 class Repeatable:
     """Production's own samplers, on random bytes that are the same in every run of a test: what a test finds, it finds again.
 
-    The laws are exact, so releases are certified as production's are. Whether the operating system is asked for randomness is for
-    the tests of the mechanisms and of the audit, which do without this. A child process draws as production does: were it to go on
-    with its parent's bytes, two children would draw the same noise.
+    The laws are exact, so releases are certified as production's are. Whether the operating system is asked for randomness is
+    for the tests of the mechanisms and of the audit, which do without this. A child process draws as production does: were it to
+    go on with its parent's bytes, two children would draw the same noise.
     """
 
     private = True

@@ -98,6 +98,8 @@ MOVED = {
     "rows": "public.rows",
     "schema": "public.schema",
     "scores": "query.scores",
+    "sensitivity.encoding": "public.fitted.encoding",
+    "sensitivity.reading": "public.fitted.sklearn_trees public.fitted.trees",
     "session": "release.session release.preview",
     "shapley": "explainers.shapley",
     "shapley.against": "explainers.shapley.background",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from .encoding import Encoding
+from ..public.fitted.encoding import Encoding
 from .tree_range import Found
 
 BATCH = 128

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..errors import ModelError
 from ..public.black_box import Input
+from ..public.fitted.encoding import FIX, Encoding, refuse
 from ..public.model import Model, ReadyModel
 from ..public.schema import Schema
 from ..public.silence import silenced
-from .encoding import FIX, Encoding, refuse
 
 if TYPE_CHECKING:
     from .problems import Problem

@@ -11,10 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from ..public.model import ReadyModel
-from . import network_range, tree_range
-from .encoding import Encoding, Parts, as_floats, refuse, take_apart
-from .estimators import (
+from ..public.fitted.encoding import Encoding, Parts, as_floats, refuse, take_apart
+from ..public.fitted.estimators import (
     BAGS,
     BINNED,
     BOOSTED,
@@ -30,8 +28,11 @@ from .estimators import (
     TREES,
     Types,
 )
+from ..public.fitted.sklearn_trees import class_index, sum_of_trees
+from ..public.fitted.trees import SumOfTrees
+from ..public.model import ReadyModel
+from . import network_range, tree_range
 from .network_range import TINY, Inputs, Layers, gamma
-from .reading import SumOfTrees, class_index, sum_of_trees
 from .tree_range import Ensemble, Found
 
 Link: TypeAlias = Callable[[float], float]

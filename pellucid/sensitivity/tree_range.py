@@ -11,12 +11,13 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from .encoding import Domain, Encoding, highest_below, next_value
+from ..public.fitted.encoding import Domain, Encoding, highest_below, next_value
+from ..public.fitted.trees import Tree
 
 TRIED_SPLITS = 6
 KEPT_LEAVES = 50_000_000
@@ -28,22 +29,6 @@ Spread: TypeAlias = tuple[np.ndarray, Columns, Columns, Columns]
 """Nodes, and their intervals of cells (lowest, highest) and sets of points."""
 Cut: TypeAlias = tuple[float, int, list[tuple[int, int, np.ndarray]]]
 """A way to split: its score, the feature, and the interval and points of each half."""
-
-
-@dataclass(frozen=True)
-class Tree:
-    """One fitted tree: comparisons of encoded columns, and the value of every leaf, scaled as the model adds it."""
-
-    column: np.ndarray
-    threshold: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    nan_left: np.ndarray
-    leaf: np.ndarray
-    value: np.ndarray
-    group: int = 0
-    # For nodes that compare with a set of codes: (codes that go left, codes known to the model).
-    sets: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

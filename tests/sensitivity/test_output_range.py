@@ -54,8 +54,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import pellucid as pel
 from pellucid.errors import ModelError
-from pellucid.sensitivity import encoding as encodings
-from pellucid.sensitivity import network_range, reading, tree_range
+from pellucid.public.fitted import encoding as encodings
+from pellucid.public.fitted import sklearn_trees
+from pellucid.sensitivity import network_range, tree_range
 from pellucid.sensitivity.output_range import OutputRange, output_range
 
 ranges = sys.modules["pellucid.sensitivity.output_range"]
@@ -660,7 +661,7 @@ def forget_the_best_leaf(patch):
 
 
 def compare_doubles(patch):
-    patch.setattr(reading, "as_single", encodings.as_floats)
+    patch.setattr(sklearn_trees, "as_single", encodings.as_floats)
 
 
 def forget_a_level(patch):

@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...errors import ModelError, PlanError
+from ...public.fitted.encoding import MAX_LEVELS
 from ...public.grids import every_value
 from ...public.model import Model
 from ...public.records import asked_record
 from ...public.rows import Rows
 from ...public.schema import Category, Feature, Schema
-from ...sensitivity.encoding import MAX_LEVELS
 from .bound import ShapleyVectors
 from .coalitions import MOST_ENUMERATED, Enumerated, Mixtures, Permuted, RecordAsked, Regressed
 from .fitted_models import NotAdditive, fitted, never_clipped

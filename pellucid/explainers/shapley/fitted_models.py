@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import ModelError
+from ...public.fitted.encoding import FIX, Encoding, Parts, as_floats, take_apart
+from ...public.fitted.estimators import BAGS, BINNED, BOOSTED, FORESTS, IDENTITY_LINKS, LINEAR, TREES
+from ...public.fitted.sklearn_trees import sum_of_trees
+from ...public.fitted.trees import Tree
 from ...public.model import ReadyModel
 from ...public.silence import silenced
-from ...sensitivity.encoding import FIX, Encoding, Parts, as_floats, take_apart
-from ...sensitivity.estimators import BAGS, BINNED, BOOSTED, FORESTS, IDENTITY_LINKS, LINEAR, TREES
 from ...sensitivity.output_range import output_range
-from ...sensitivity.reading import sum_of_trees
-from ...sensitivity.tree_range import Tree
 from .trees import MOST_DECIDED, Forest
 
 SECONDS = 10.0

@@ -5,30 +5,20 @@ Shared by the certified range of a model and by its exact Shapley vectors. Only 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..public.model import ReadyModel
+from ..model import ReadyModel
 from .encoding import Column, Encoding, Parts, as_single, refuse
 from .estimators import BAGS, BINNED, BOOSTED, CONSTANT, TREES
-from .tree_range import Tree
+from .trees import SumOfTrees, Tree
 
 
 def class_index(ready: ReadyModel) -> tuple[int, int]:
     """(position of the explained class, number of classes)."""
     classes = [c.item() if isinstance(c, np.generic) else c for c in ready.model.predictor.classes_]
     return classes.index(ready.model.positive), len(classes)
-
-
-@dataclass(frozen=True, eq=False)
-class SumOfTrees:
-    """Trees that a model adds up, and the number each group of trees starts from; several groups are several classes."""
-
-    encoding: Encoding
-    trees: list[Tree]
-    base: np.ndarray
 
 
 def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:

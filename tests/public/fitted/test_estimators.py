@@ -6,8 +6,8 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from pellucid.sensitivity import estimators
-from pellucid.sensitivity.estimators import LINEAR, TREES, Types
+from pellucid.public.fitted import estimators
+from pellucid.public.fitted.estimators import LINEAR, TREES, Types
 
 NAMED = {name: value for name, value in vars(estimators).items() if isinstance(value, Types)}
 

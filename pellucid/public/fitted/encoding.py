@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ModelError
-from ..public.asking import Asking, one_thread
-from ..public.model import ReadyModel
-from ..public.schema import Category, Feature
+from ...errors import ModelError
+from ..asking import Asking, one_thread
+from ..model import ReadyModel
+from ..schema import Category, Feature
 from .estimators import FUNCTIONS, IMPUTERS, ONE_HOT, ORDINAL, PIPELINES, RETARGETED, SCALERS, SEARCHES, SIDE_BY_SIDE
 
 MAX_LEVELS = 1024
