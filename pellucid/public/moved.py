@@ -99,7 +99,7 @@ MOVED = {
     "schema": "public.schema",
     "scores": "query.scores",
     "sensitivity.encoding": "public.fitted.encoding",
-    "sensitivity.reading": "public.fitted.sklearn_trees public.fitted.trees",
+    "sensitivity.reading": "public.fitted.reading public.fitted.sklearn_trees public.fitted.trees public.fitted.encoding",
     "session": "release.session release.preview",
     "shapley": "explainers.shapley",
     "shapley.against": "explainers.shapley.background",

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from ..public.fitted.encoding import Encoding, Parts, as_floats, refuse, take_apart
+from ..public.fitted.encoding import Encoding, Parts, as_floats, class_index, refuse, take_apart
 from ..public.fitted.estimators import (
     BAGS,
     BINNED,
@@ -28,7 +28,7 @@ from ..public.fitted.estimators import (
     TREES,
     Types,
 )
-from ..public.fitted.sklearn_trees import class_index, sum_of_trees
+from ..public.fitted.reading import sum_of_trees
 from ..public.fitted.trees import SumOfTrees
 from ..public.model import ReadyModel
 from . import network_range, tree_range
@@ -140,20 +140,8 @@ def _averaged(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
 
 def _boosted(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
     read = sum_of_trees(ready, parts)
-    return _linked_trees(ready, read, functools.partial(_inverse, parts.core._loss)), read.encoding
-
-
-def _linked_trees(ready: ReadyModel, read: SumOfTrees, link: Link) -> Problem:
-    if ready.model.positive is None:
-        return _tree_problem(read, link, LINK_ERROR, False)
-    k, classes = class_index(ready)
-    if classes > 2:
-        return _tree_problem(read, _logit_to_share, SOFTMAX_ERROR, True, k)
-    if k == 1:
-        return _tree_problem(read, link, LINK_ERROR, True)
-    trees = [dataclasses.replace(member, value=-member.value) for member in read.trees]
-    turned = SumOfTrees(read.encoding, trees, -read.base)
-    return _tree_problem(turned, functools.partial(_complement, link), LINK_ERROR, True)
+    link, error = LINKS[read.link]
+    return _tree_problem(read, link, error, ready.model.positive is not None, read.group), read.encoding
 
 
 def _exp(raw: float) -> float:
@@ -162,6 +150,14 @@ def _exp(raw: float) -> float:
 
 def _logit_to_share(raw: float) -> float:
     return float(expit(raw))
+
+
+LINKS: dict[str, tuple[Link, float]] = {
+    "identity": (float, 0.0),
+    "logistic": (_logit_to_share, LINK_ERROR),
+    "exp": (_exp, LINK_ERROR),
+    "softmax": (_logit_to_share, SOFTMAX_ERROR),
+}
 
 
 def _complement(link: Link, turned: float) -> float:

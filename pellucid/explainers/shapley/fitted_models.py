@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import ModelError
 from ...public.fitted.encoding import FIX, Encoding, Parts, as_floats, take_apart
 from ...public.fitted.estimators import BAGS, BINNED, BOOSTED, FORESTS, IDENTITY_LINKS, LINEAR, TREES
-from ...public.fitted.sklearn_trees import sum_of_trees
+from ...public.fitted.reading import sum_of_trees
 from ...public.fitted.trees import Tree
 from ...public.model import ReadyModel
 from ...public.silence import silenced

@@ -83,6 +83,12 @@ def take_apart(estimator: Any) -> Parts:
             return Parts(tuple(steps), estimator, tuple(targets))
 
 
+def class_index(ready: ReadyModel) -> tuple[int, int]:
+    """(position of the explained class, number of classes)."""
+    classes = [c.item() if isinstance(c, np.generic) else c for c in ready.model.predictor.classes_]
+    return classes.index(ready.model.positive), len(classes)
+
+
 class Encoding:
     """The columns the last estimator computes with, as functions of the declared features."""
 

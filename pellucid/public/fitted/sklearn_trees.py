@@ -1,32 +1,38 @@
-"""Reading fitted scikit-learn models: the trees of those that add up trees.
-
-Shared by the certified range of a model and by its exact Shapley vectors. Only fitted parameters are read, no data.
-"""
+"""Trees of fitted scikit-learn models: trees, forests, bags of trees, both kinds of boosting."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..model import ReadyModel
-from .encoding import Column, Encoding, Parts, as_single, refuse
+from .encoding import Column, Encoding, Parts, as_single, class_index, refuse
 from .estimators import BAGS, BINNED, BOOSTED, CONSTANT, TREES
-from .trees import SumOfTrees, Tree
+from .trees import Link, SumOfTrees, Tree
 
-
-def class_index(ready: ReadyModel) -> tuple[int, int]:
-    """(position of the explained class, number of classes)."""
-    classes = [c.item() if isinstance(c, np.generic) else c for c in ready.model.predictor.classes_]
-    return classes.index(ready.model.positive), len(classes)
+LINKS: dict[str, Link] = {"IdentityLink": "identity", "LogitLink": "logistic", "LogLink": "exp", "MultinomialLogit": "softmax"}
 
 
 def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:
-    """The trees of a tree, a forest, a bag of trees or of boosting, as they are added before any link function."""
+    """The trees of a tree, a forest, a bag of trees or of boosting."""
     kind = type(parts.core)
     if kind in BOOSTED:
-        return _boosted(ready, parts)
-    return _binned(ready, parts) if kind in BINNED else _averaged(ready, parts)
+        return _linked(ready, parts, _boosted(ready, parts))
+    return _linked(ready, parts, _binned(ready, parts)) if kind in BINNED else _averaged(ready, parts)
+
+
+def _linked(ready: ReadyModel, parts: Parts, read: SumOfTrees) -> SumOfTrees:
+    """What boosting makes of its sums."""
+    kind = type(parts.core._loss.link).__name__
+    if kind == "HalfLogitLink":
+        trees = [replace(tree, value=2 * tree.value) for tree in read.trees]
+        read = replace(read, trees=trees, base=2 * read.base)
+    elif kind not in LINKS:
+        raise refuse(f"boosting with a {kind}")
+    read = replace(read, link=LINKS.get(kind, "logistic"))
+    return read if ready.model.positive is None else read.of_class(*class_index(ready))
 
 
 def _averaged(ready: ReadyModel, parts: Parts) -> SumOfTrees:

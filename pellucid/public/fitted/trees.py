@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 
 from .encoding import Encoding
+
+Link = Literal["identity", "logistic", "exp", "softmax"]
+"""What a model makes of its raw values."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,46 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class SumOfTrees:
-    """Trees that a model adds up, and the number each group of trees starts from; several groups are several classes."""
+    """Trees that a model adds up, group by group, and what it makes of the sums.
+
+    The raw value of a group is its base plus the leaves of its trees that a record reaches. With one group the model answers with
+    the link of it; several are the classes of a softmax, of which it answers with the share of one.
+    """
 
     encoding: Encoding
     trees: list[Tree]
     base: np.ndarray
+    link: Link = "identity"
+    group: int = 0
+    """The group whose share is the answer."""
+    single: bool = False
+    """Whether the model itself adds in single precision: its answers then differ from the sum of its leaves in the last digits."""
+
+    def turned(self) -> SumOfTrees:
+        """The same with the other sign: the probability of the other one of two classes."""
+        trees = [replace(tree, value=-tree.value) for tree in self.trees]
+        return replace(self, trees=trees, base=-self.base)
+
+    def of_class(self, position: int, classes: int) -> SumOfTrees:
+        """Of raw values for all classes, or for the second one of two: what is answered about the class at a position."""
+        if classes > 2:
+            return replace(self, link="softmax", group=position)
+        return self if position == 1 else self.turned()
+
+
+def answers(link: Link, group: int, raw: np.ndarray) -> np.ndarray:
+    """What a model answers where its groups have these raw values, one row a group.
+
+    Functions of SciPy: those of NumPy take other paths at the end of an array than in its middle.
+    """
+    from scipy.special import expit, expm1
+
+    if link == "identity":
+        return raw[group]
+    if link == "logistic":
+        return np.asarray(expit(raw[group]))
+    if link == "exp":
+        return np.asarray(expm1(raw[group]) + 1.0)
+    # The share of one class, with the largest raw value taken off first.
+    over = [np.asarray(expm1(row - raw.max(axis=0)) + 1.0) for row in raw]
+    return np.asarray(over[group] / sum(over))

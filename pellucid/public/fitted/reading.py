@@ -1,0 +1,31 @@
+"""The trees of a fitted model, whatever library fitted it. Only fitted parameters are read, no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..model import ReadyModel
+from . import sklearn_trees
+from .encoding import Parts, refuse
+from .estimators import BAGS, BINNED, BOOSTED, FORESTS, TREES, Types
+from .trees import SumOfTrees
+
+READERS: tuple[tuple[Types, Callable[[ReadyModel, Parts], SumOfTrees]], ...] = (
+    (TREES + FORESTS + BAGS + BOOSTED + BINNED, sklearn_trees.sum_of_trees),
+)
+
+
+def adds_up_trees(kind: type) -> bool:
+    """Whether fitted models of this type are sums of trees that can be read."""
+    return any(kind in kinds for kinds, _ in READERS)
+
+
+def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:
+    """The trees of a model, and what it makes of their sum."""
+    kind = type(parts.core)
+    if hasattr(parts.core, "predict_proba") != (ready.model.positive is not None):
+        raise refuse(f"the labels that a {kind.__name__} answers with")
+    for kinds, read in READERS:
+        if kind in kinds:
+            return read(ready, parts)
+    raise refuse(f"an estimator of type {kind.__name__}")
