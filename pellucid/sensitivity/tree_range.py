@@ -209,7 +209,7 @@ def _cells(domain: Domain, cuts: np.ndarray) -> np.ndarray:
 
 def _goes_left(values: np.ndarray, nan_left: bool, left: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Where codes go at a node that holds a set of codes; unknown ones go where missing values go."""
-    stray = np.isnan(values) | (values < 0)
+    stray = ~((values >= 0) & (values < len(left)))
     codes = np.where(stray, 0, values).astype(int)
     stray |= ~known[codes] & ~left[codes]
     return np.where(stray, nan_left, left[codes])
