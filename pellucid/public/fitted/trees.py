@@ -45,7 +45,8 @@ class SumOfTrees:
     group: int = 0
     """The group whose share is the answer."""
     single: bool = False
-    """Whether the model itself adds in single precision: its answers then differ from the sum of its leaves in the last digits."""
+    """Whether the model itself adds in single precision: its answers then differ from the sum of its leaves in the last digits
+    of that."""
 
     def turned(self) -> SumOfTrees:
         """The same with the other sign: the probability of the other one of two classes."""
