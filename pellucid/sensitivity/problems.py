@@ -16,6 +16,7 @@ from ..public.fitted.estimators import (
     BAGS,
     BINNED,
     BOOSTED,
+    CATBOOST,
     CONSTANT,
     FORESTS,
     FUNCTIONS,
@@ -84,7 +85,7 @@ def problem_of(ready: ReadyModel) -> tuple[Problem, Encoding]:
     kind = type(parts.core)
     builders: list[tuple[Types, Callable[[ReadyModel, Parts], tuple[Problem, Encoding]]]] = [
         (TREES + FORESTS + BAGS, _averaged),
-        (BOOSTED + BINNED + XGBOOST + LIGHTGBM, _boosted),
+        (BOOSTED + BINNED + XGBOOST + LIGHTGBM + CATBOOST, _boosted),
         (LINEAR + GENERALIZED, _linear),
         (LOGISTIC, _logistic),
         (NETWORKS, _network),

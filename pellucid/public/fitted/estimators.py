@@ -37,6 +37,7 @@ BOOSTED = Types("sklearn.ensemble", "GradientBoostingClassifier", "GradientBoost
 BINNED = Types("sklearn.ensemble", "HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 XGBOOST = Types("xgboost", "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor")
 LIGHTGBM = Types("lightgbm", "LGBMClassifier", "LGBMRegressor", "Booster")
+CATBOOST = Types("catboost", "CatBoostClassifier", "CatBoostRegressor")
 LINEAR = Types(
     "sklearn.linear_model",
     *("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV", "Lars", "LassoLars"),

@@ -209,5 +209,5 @@ def _column(column: Any, codes: Codes | None) -> np.ndarray:
     if codes is None or codes.texts is None:
         return np.where(place < 0, np.nan, place).astype(np.float32)
     known = {text: code for code, text in enumerate(codes.texts)}
-    order = np.array([known.get(str(text), np.nan) for text in column.cat.categories] + [np.nan])
-    return order[place].astype(np.float32)
+    order = np.array([known.get(str(text), np.nan) for text in column.cat.categories] + [np.nan], dtype=np.float32)
+    return np.asarray(order[place])
