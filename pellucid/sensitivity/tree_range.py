@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..public.fitted.encoding import Domain, Encoding, highest_below, next_value
+from ..public.fitted.encoding import Domain, Encoding, next_value
+from ..public.fitted.settled import Settled, settle
 from ..public.fitted.trees import Tree
 
 TRIED_SPLITS = 6
@@ -64,53 +65,17 @@ class Ensemble:
         self.groups = np.array([tree.group for tree in trees])
         self.domains = encoding.domains
         self.count = len(trees)
-        self._number_nodes(trees)
-        self._settle_comparisons(encoding, trees)
+        self._settle_comparisons(settle(encoding, trees))
         self._find_leaves(trees)
         size = [float(np.abs(tree.value[tree.leaf]).max()) for tree in trees]
         self.size = np.abs(self.base) + np.bincount(self.groups, size, len(self.base))
 
-    def _number_nodes(self, trees: Sequence[Tree]) -> None:
-        sizes = [len(tree.column) for tree in trees]
-        first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int)
-        self._roots = first
-        self._left = np.concatenate([tree.left + at for tree, at in zip(trees, first)])
-        self._right = np.concatenate([tree.right + at for tree, at in zip(trees, first)])
-        self._leaf = np.concatenate([tree.leaf for tree in trees])
-        self._value = np.concatenate([tree.value for tree in trees])
-        self._tree = np.repeat(np.arange(len(trees)), sizes)
-
-    def _settle_comparisons(self, encoding: Encoding, trees: Sequence[Tree]) -> None:
-        """For every node: its feature, the last cell that goes left, and the points that go left."""
-        column = np.concatenate([tree.column for tree in trees])
-        limit = np.concatenate([tree.threshold for tree in trees])
-        nan_left = np.concatenate([tree.nan_left for tree in trees])
-        sets = {int(at) + node: pair for tree, at in zip(trees, self._roots) for node, pair in tree.sets.items()}
-        inner = ~self._leaf
-        feature_of = np.array([c.feature for c in encoding.columns])
-        self._feature = np.where(inner, feature_of[np.where(inner, column, 0)], -1)
-        self._cut = np.full(len(column), -1)
-        self._row = np.zeros(len(column), dtype=int)
-        self._masks: list[np.ndarray] = []
-        self.cells: list[np.ndarray] = []
-        changes = _changes(encoding, column[inner], limit[inner])
-        for j, domain in enumerate(encoding.domains):
-            nodes = np.flatnonzero(self._feature == j)
-            cuts = np.unique([changes[column[n], limit[n]] for n in nodes]) if domain.interval else np.empty(0)
-            cuts = cuts[np.isfinite(cuts)]
-            self.cells.append(_cells(domain, cuts))
-            if domain.interval and len(nodes):
-                at = np.array([changes[column[n], limit[n]] for n in nodes])
-                self._cut[nodes] = np.where(np.isfinite(at), np.searchsorted(cuts, at), -1)
-            self._row[nodes] = np.arange(len(nodes))
-            place = {c: i for i, c in enumerate(encoding.of[j])}
-            table = encoding.table(j).astype(float)
-            values = table[:, [place[column[n]] for n in nodes]].T
-            goes = np.where(np.isnan(values), nan_left[nodes, None], values <= limit[nodes, None])
-            for i, n in enumerate(nodes.tolist()):
-                if n in sets:
-                    goes[i] = _goes_left(values[i], nan_left[n], *sets[n])
-            self._masks.append(_packed(goes))
+    def _settle_comparisons(self, made: Settled) -> None:
+        self._roots, self._left, self._right, self._leaf = made.root, made.left, made.right, made.leaf
+        self._value, self._tree = made.value, made.tree
+        self._feature, self._cut, self._row = made.feature, made.cut, made.row
+        self._masks = [_packed(points) for points in made.points]
+        self.cells = [_cells(domain, cuts) for domain, cuts in zip(made.domains, made.cuts)]
 
     def _find_leaves(self, trees: Sequence[Tree]) -> None:
         """The set of atoms of every reachable leaf, one level of all trees at a time."""
@@ -191,12 +156,6 @@ class Ensemble:
         return self.base + np.bincount(self.groups[self.tree[here]], self.value[here], len(self.base))
 
 
-def _changes(encoding: Encoding, column: np.ndarray, limit: np.ndarray) -> dict[tuple[int, float], float]:
-    asked = sorted({(c, t) for c, t in zip(column.tolist(), limit.tolist())})
-    asked = [(c, t) for c, t in asked if encoding.domains[encoding.columns[c].feature].interval]
-    return dict(zip(asked, highest_below(encoding, asked))) if asked else {}
-
-
 def _cells(domain: Domain, cuts: np.ndarray) -> np.ndarray:
     """One value from each stretch of the interval between neighbouring cuts."""
     if not domain.interval:
@@ -205,14 +164,6 @@ def _cells(domain: Domain, cuts: np.ndarray) -> np.ndarray:
     lasts = [c for c in cuts if c < domain.hi] + [domain.hi]
     middles = [min(max((a + b) / 2, a), b) for a, b in zip(firsts, lasts)]
     return np.array([float(np.floor(m)) if domain.integer else m for m in middles])
-
-
-def _goes_left(values: np.ndarray, nan_left: bool, left: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Where codes go at a node that holds a set of codes; unknown ones go where missing values go."""
-    stray = ~((values >= 0) & (values < len(left)))
-    codes = np.where(stray, 0, values).astype(int)
-    stray |= ~known[codes] & ~left[codes]
-    return np.where(stray, nan_left, left[codes])
 
 
 def _packed(flags: np.ndarray) -> np.ndarray:

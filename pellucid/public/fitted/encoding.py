@@ -133,6 +133,11 @@ class Encoding:
         return self._finish(table)
 
     @property
+    def finished_by(self) -> Callable[[Any], np.ndarray]:
+        """What makes numbers of the columns after the last step."""
+        return self._finish
+
+    @property
     def computed_here(self) -> bool:
         """Whether no fitted step of the model is called: encoded columns are then the declared ones, as numbers."""
         return not self._steps and self._finish in (as_floats, as_single)

@@ -1,0 +1,197 @@
+"""The walks of `walks` as compiled loops. Imported only where Numba is installed.
+
+Unsigned numbers are avoided: beside signed ones they make floats.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+ROOM = 1 << 15
+"""Numbers of a block of records that are kept beside a tree in the processor's caches."""
+
+
+@numba.njit(inline="always")
+def goes_right(atom: Any, node: Any, j: Any, cut: Any, cells: Any, mixed: Any, first: Any, points: Any) -> Any:
+    if mixed and atom >= cells[j]:
+        return not points[first[node] + atom - cells[j]]
+    return atom > cut[node]
+
+
+@numba.njit(cache=True, nogil=True)
+def sums(trees: Any, atoms: Any, out: Any) -> None:
+    root, feature, cut, child, value, cells, mixed, first, points = trees
+    block = max(16, ROOM // (atoms.shape[1] + 2))
+    for begin in range(0, len(atoms), block):
+        end = min(begin + block, len(atoms))
+        for t in range(len(root)):
+            for i in range(begin, end):
+                node = root[t]
+                j = feature[node]
+                while j >= 0:
+                    if goes_right(atoms[i, j], node, j, cut, cells, mixed, first, points):
+                        node = child[node] + 1
+                    else:
+                        node = child[node]
+                    j = feature[node]
+                out[i] += value[node]
+
+
+@numba.njit(cache=True, nogil=True)
+def along(trees: Any, depth: Any, atoms: Any, start: Any, grid: Any, by_cuts: Any, boundary: Any, out: Any) -> None:
+    root, feature, cut, child, value, cells, mixed, first, points = trees
+    features, size = atoms.shape[1], out.shape[1]
+    # The points of a grid that still go with the record are order[low:high]; those of a grid of cells never change their order.
+    order = np.arange(size)
+    low, high = np.zeros(features, np.int64), np.zeros(features, np.int64)
+    met, seen = np.zeros(features, np.int64), np.zeros(features, np.bool_)
+    at, begins, ends = np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64), np.zeros(depth + 2, np.int64)
+    block = max(16, ROOM // (size + 1))
+    # Sums change at few points of a grid: steps are kept, and added up in the end.
+    steps, whole = np.zeros((block, size + 1), np.int64), np.zeros(block, np.int64)
+    for begin in range(0, len(atoms), block):
+        end = min(begin + block, len(atoms))
+        steps[:] = 0
+        whole[:] = 0
+        for t in range(len(root)):
+            for i in range(begin, end):
+                b = i - begin
+                node, count = root[t], 0
+                j = feature[node]
+                while j >= 0:
+                    right = goes_right(atoms[i, j], node, j, cut, cells, mixed, first, points)
+                    if start[j] < start[j + 1]:
+                        if not seen[j]:
+                            seen[j], low[j], high[j] = True, start[j], start[j + 1]
+                            met[count] = j
+                            count += 1
+                        # Those that part from the record here: order[a:e].
+                        a, e = low[j], high[j]
+                        if by_cuts[j]:
+                            middle = min(max(boundary[node], a), e)
+                            if right:
+                                e = middle
+                                low[j] = middle
+                            else:
+                                a = middle
+                                high[j] = middle
+                        else:
+                            p, a = a, e
+                            while p < a:
+                                if goes_right(grid[order[p]], node, j, cut, cells, mixed, first, points) == right:
+                                    p += 1
+                                else:
+                                    a -= 1
+                                    order[p], order[a] = order[a], order[p]
+                            high[j] = a
+                        if a < e:
+                            top = 0
+                            at[0], begins[0], ends[0] = child[node] if right else child[node] + 1, a, e
+                            while top >= 0:
+                                apart, f, g = at[top], begins[top], ends[top]
+                                top -= 1
+                                k = feature[apart]
+                                while k >= 0:
+                                    if k != j:
+                                        if goes_right(atoms[i, k], apart, k, cut, cells, mixed, first, points):
+                                            apart = child[apart] + 1
+                                        else:
+                                            apart = child[apart]
+                                    else:
+                                        if by_cuts[j]:
+                                            m = min(max(boundary[apart], f), g)
+                                        else:
+                                            m, p = g, f
+                                            while p < m:
+                                                if goes_right(grid[order[p]], apart, j, cut, cells, mixed, first, points):
+                                                    m -= 1
+                                                    order[p], order[m] = order[m], order[p]
+                                                else:
+                                                    p += 1
+                                        # Those before m go left.
+                                        if m == f:
+                                            apart = child[apart] + 1
+                                        else:
+                                            if m < g:
+                                                top += 1
+                                                at[top], begins[top], ends[top] = child[apart] + 1, m, g
+                                                g = m
+                                            apart = child[apart]
+                                    k = feature[apart]
+                                w = value[apart]
+                                if by_cuts[j]:
+                                    steps[b, f] += w
+                                    steps[b, g] -= w
+                                else:
+                                    for p in range(f, g):
+                                        out[i, order[p]] += w
+                    node = child[node] + 1 if right else child[node]
+                    j = feature[node]
+                v = value[node]
+                whole[b] += v
+                for c in range(count):
+                    j = met[c]
+                    seen[j] = False
+                    # What parted from the record is not where it is.
+                    if by_cuts[j]:
+                        steps[b, start[j]] -= v
+                        steps[b, low[j]] += v
+                        steps[b, high[j]] -= v
+                        steps[b, start[j + 1]] += v
+                    else:
+                        for p in range(high[j], start[j + 1]):
+                            out[i, order[p]] -= v
+        for i in range(begin, end):
+            running = whole[i - begin]
+            for p in range(size):
+                running += steps[i - begin, p]
+                out[i, p] += running
+
+
+@numba.njit(cache=True, nogil=True)
+def exchanged(trees: Any, atoms: Any, donors: Any, member: Any, out: Any) -> None:
+    root, feature, cut, child, value, cells, mixed, first, points = trees
+    groups = out.shape[1]
+    met, parted = np.zeros(groups, np.int64), np.zeros(groups + 1, np.bool_)
+    # Features of no group are in the one after the last, which counts as parted.
+    parted[groups] = True
+    block = max(16, ROOM // (2 * atoms.shape[1] + groups))
+    whole = np.zeros(block, np.int64)
+    for begin in range(0, len(atoms), block):
+        end = min(begin + block, len(atoms))
+        whole[:] = 0
+        for t in range(len(root)):
+            for i in range(begin, end):
+                node, count = root[t], 0
+                j = feature[node]
+                while j >= 0:
+                    right = goes_right(atoms[i, j], node, j, cut, cells, mixed, first, points)
+                    group = member[j]
+                    if not parted[group]:
+                        given = goes_right(donors[i, j], node, j, cut, cells, mixed, first, points)
+                        if given != right:
+                            parted[group] = True
+                            met[count] = group
+                            count += 1
+                            apart = child[node] if right else child[node] + 1
+                            k = feature[apart]
+                            while k >= 0:
+                                atom = donors[i, k] if member[k] == group else atoms[i, k]
+                                if goes_right(atom, apart, k, cut, cells, mixed, first, points):
+                                    apart = child[apart] + 1
+                                else:
+                                    apart = child[apart]
+                                k = feature[apart]
+                            out[i, group] += value[apart]
+                    node = child[node] + 1 if right else child[node]
+                    j = feature[node]
+                whole[i - begin] += value[node]
+                for c in range(count):
+                    parted[met[c]] = False
+                    out[i, met[c]] -= value[node]
+        for i in range(begin, end):
+            for g in range(groups):
+                out[i, g] += whole[i - begin]
