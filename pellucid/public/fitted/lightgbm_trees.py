@@ -191,8 +191,8 @@ def _doubles(table: Any, known: list[list[Any]]) -> np.ndarray:
     table = dense(table)
     if not hasattr(table, "columns"):
         values = np.asarray(table)
-        # An array of anything but floats is cast to single precision.
-        return np.array(values if values.dtype.kind == "f" else values.astype(np.float32), dtype=float)
+        # An array of whole numbers or booleans is cast to single precision, one of objects to double.
+        return np.array(values.astype(np.float32) if values.dtype.kind in "iub" else values, dtype=float)
     columns, order = [], iter(known)
     for i in range(table.shape[1]):
         column = table.iloc[:, i]

@@ -6,7 +6,7 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
-from walking import MIXED, NUMBERS, answers, hostile, leaves, numbers, people, raw_values, read
+from walking import MIXED, NUMBERS, answers, check_walked, hostile, leaves, numbers, people, raw_values, read
 
 import pellucid as pel
 from pellucid.errors import ModelError
@@ -33,6 +33,7 @@ def check(model, schema, core=None, size=200, seed=0, **given):
     own = ready.raw(inputs)
     assert np.allclose(answers(made, raw_values(made, reached)), own, rtol=1e-12, atol=1e-12 * np.ptp(own))
     assert not made.single
+    check_walked(ready, made, positions, reached)
     return ready, made
 
 

@@ -7,11 +7,12 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
-from walking import MIXED, NUMBERS, answers, hostile, leaves, numbers, people, raw_values, read
+from walking import MIXED, NUMBERS, answers, check_walked, hostile, leaves, numbers, people, raw_values, read
 
 import pellucid as pel
 from pellucid.errors import ModelError
 from pellucid.public.fitted import xgboost_trees
+from pellucid.sensitivity import problems
 from pellucid.sensitivity.output_range import output_range
 
 xgb = pytest.importorskip("xgboost")
@@ -38,6 +39,7 @@ def check(model, schema, core=None, size=200, seed=0, **given):
     # Single precision: 1e-6 of the answers, by the link.
     assert np.allclose(answers(made, raw), own, rtol=3e-6, atol=1e-6 * max(np.ptp(own), 1e-30))
     assert made.single
+    check_walked(ready, made, positions, reached)
     return ready, made
 
 
@@ -230,3 +232,23 @@ def test_a_range_with_native_categories():
     own = ready.raw(made.encoding.inputs(hostile(MIXED, ready.features, made, 4000)))
     assert found.lo <= own.min() and own.max() <= found.hi
     assert found.exact and found.hi - found.attained_hi <= 1e-4
+
+
+def test_single_precision_is_part_of_the_range(monkeypatch):
+    """Many trees that cancel: their sum in single precision is off by more than any rounding of doubles."""
+    table, score = numbers()
+    schema = pel.Schema({"a": NUMBERS["a"], "c": NUMBERS["c"]})
+    model = xgb.XGBRegressor(n_estimators=120, max_depth=2, base_score=2.0**10, learning_rate=0.7, n_jobs=1)
+    model.fit(table[:, [0, 2]], score)
+
+    def beyond():
+        found = output_range(model, schema, seconds=4)
+        own = model.predict(np.column_stack([np.repeat(np.linspace(-3, 3, 400), 46), np.tile(np.arange(-5, 41), 400)]))
+        return found.hi < own.max() or own.min() < found.lo
+
+    assert not beyond()
+    monkeypatch.setattr(problems, "SINGLE", 2.0**-53)
+    try:
+        assert beyond()
+    except ModelError as refusal:
+        assert "do not follow" in str(refusal)

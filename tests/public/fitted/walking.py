@@ -6,7 +6,10 @@ from scipy.special import expit, softmax
 
 import pellucid as pel
 from pellucid.public.fitted.encoding import take_apart
+from pellucid.public.fitted.read import Read
+from pellucid.public.fitted.read import read as read_here
 from pellucid.public.fitted.reading import sum_of_trees
+from pellucid.public.fitted.walks import is_compiled
 
 NUMBERS = pel.Schema(
     {
@@ -66,7 +69,7 @@ def people(seed=0, rows=600):
 def read(model, schema, **given):
     """The trees of a model, and the model as it is asked."""
     if not hasattr(model, "predict_proba"):
-        given.setdefault("output", (-1e30, 1e30))
+        given.setdefault("output", (-1e3, 1e3))
     ready = pel.Model(model, trained_on="other data", **given).ready(schema)
     return ready, sum_of_trees(ready, take_apart(model))
 
@@ -133,3 +136,14 @@ def hostile(schema, features, made, size=200, seed=0):
             values = np.where(np.isnan(values), values, np.clip(np.rint(values), feature.lo, feature.hi))
         columns[name] = np.where(rng.random(size) < 0.85, rng.choice(values, size), columns[name])
     return np.column_stack([columns[name] for name in features])
+
+
+def check_walked(ready, made, positions, reached):
+    """The compiled walk over settled comparisons reaches the same leaves: its answers are those of the plain walk."""
+    if not is_compiled():
+        return
+    found = read_here(ready)
+    assert isinstance(found, Read), found
+    columns = {name: np.ascontiguousarray(positions[:, j]) for j, name in enumerate(ready.features)}
+    ours = answers(made, raw_values(made, reached))
+    assert np.allclose(found.answers(found.atoms(columns)), ours, rtol=1e-9, atol=1e-12 * np.abs(ours).max())
