@@ -26,7 +26,7 @@ LINKS: dict[str, Link] = {
 }
 PROBABILITIES = ("logistic", "softmax")
 NEAR_ZERO = np.float32(1e-6)
-"""Base scores that are probabilities are at least this, and at most 1 minus this."""
+"""Base scores that are probabilities are taken for at least this, and at most 1 minus this."""
 
 
 def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:
@@ -55,7 +55,7 @@ def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:
 def _last_tree(learner: dict[str, Any], model: dict[str, Any]) -> int:
     """How many trees predictions use: those up to the best iteration, where training stopped early."""
     if "iteration_indptr" not in model:
-        raise refuse("a model of XGBoost before version 2")
+        raise refuse("a model of XGBoost before version 3")
     best = learner["attributes"].get("best_iteration")
     ends = model["iteration_indptr"]
     return int(ends[-1] if best is None else ends[int(best) + 1])
@@ -71,7 +71,8 @@ def _base(learner: dict[str, Any], link: Link) -> np.ndarray:
     score = np.atleast_1d(np.asarray(said, dtype=np.float32))
     # In single precision, as XGBoost does it: near 1 the logarithm makes much of the last bit.
     if link == "logistic":
-        score = np.clip(score, NEAR_ZERO, np.float32(1) - NEAR_ZERO)
+        # Versions that write one score per group keep them away from 0 and 1.
+        score = np.clip(score, NEAR_ZERO, np.float32(1) - NEAR_ZERO) if isinstance(said, list) else score
         score = -np.log(np.float32(1) / score - np.float32(1))
     elif link == "exp":
         score = np.log(score)

@@ -214,7 +214,7 @@ def test_ranges_hold_and_are_attained():
         lgb.LGBMClassifier(**{**few, "n_estimators": 3}).fit(table, np.digitize(score, [-0.3, 0.8])),
     ):
         given = {"positive": 0} if hasattr(model, "predict_proba") else {}
-        found = output_range(model, NUMBERS, seconds=4, **given)
+        found = output_range(model, NUMBERS, seconds=4, features=list(NUMBERS), **given)
         ready, made = read(model, NUMBERS, **given)
         own = ready.raw(made.encoding.inputs(hostile(NUMBERS, ready.features, made, 4000)))
         assert found.lo <= own.min() and own.max() <= found.hi and found.exact

@@ -70,6 +70,7 @@ def read(model, schema, **given):
     """The trees of a model, and the model as it is asked."""
     if not hasattr(model, "predict_proba"):
         given.setdefault("output", (-1e3, 1e3))
+    given.setdefault("features", list(schema))
     ready = pel.Model(model, trained_on="other data", **given).ready(schema)
     return ready, sum_of_trees(ready, take_apart(model))
 
