@@ -16,6 +16,9 @@ import numpy as np
 from .encoding import Domain, Encoding, as_single, highest_below
 from .trees import Tree
 
+BEYOND_SINGLE = 2.0**128
+"""The power of two after the largest number of single precision."""
+
 
 @dataclass(frozen=True, eq=False)
 class Settled:
@@ -157,8 +160,12 @@ def _by_formula(encoding: Encoding, asked: Sequence[tuple[int, float]]) -> list[
 
 def _last_rounded_to(limit: np.ndarray) -> np.ndarray:
     """The largest double that is at most a limit once it is in single precision."""
-    single = limit.astype(np.float32)
-    single = np.where(single.astype(float) > limit, np.nextafter(single, np.float32(-np.inf)), single)
-    # Doubles up to half-way to the next single one are rounded down to this one, and half-way itself where it is even.
-    half = (single.astype(float) + np.nextafter(single, np.float32(np.inf)).astype(float)) / 2
-    return np.where(half.astype(np.float32) == single, half, np.nextafter(half, -np.inf))
+    with np.errstate(over="ignore"):
+        single = limit.astype(np.float32)
+        single = np.where(single.astype(float) > limit, np.nextafter(single, np.float32(-np.inf)), single)
+        # Doubles up to half-way to the next single one are rounded down to this one, and half-way itself where it is even. What
+        # comes after the last finite one is rounded as if it were the next power of two.
+        ends = np.stack([single, np.nextafter(single, np.float32(np.inf))]).astype(float)
+        half = np.clip(ends, -BEYOND_SINGLE, BEYOND_SINGLE).mean(axis=0)
+        found = np.where(half.astype(np.float32) == single, half, np.nextafter(half, -np.inf))
+    return np.asarray(np.where(single == np.inf, np.inf, found))

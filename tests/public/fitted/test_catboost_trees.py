@@ -53,7 +53,7 @@ def test_losses(loss):
     assert (made.link == "exp") == (loss[:4] in ("Pois", "Twee"))
 
 
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", [*range(9), 153])
 def test_random_models(seed):
     rng = np.random.default_rng(seed)
     table, score = numbers(seed)
