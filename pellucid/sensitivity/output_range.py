@@ -87,8 +87,9 @@ def output_range(
 ) -> OutputRange:
     """Certified smallest and largest answer of a fitted model over every record the schema declares.
 
-    Reads the fitted parameters of scikit-learn trees, forests, boosting, linear models and multi-layer perceptrons, alone or
-    behind scalers, encoders and imputers; `model` is such an estimator or a `pel.Model`. Linear models and single trees are
+    Reads the fitted parameters of scikit-learn trees, forests, boosting, linear models and multi-layer perceptrons, and the
+    trees of XGBoost, LightGBM and CatBoost, alone or behind scalers, encoders and imputers; `model` is such an estimator or a
+    `pel.Model`. Linear models and single trees are
     exact. Ensembles are searched until exact, networks until the gap is at most `tolerance` of the attained range; after
     `seconds` the interval reached so far is returned, still certified, and says that it is not exact.
     Claim: output-range

@@ -16,16 +16,19 @@ from ..public.fitted.estimators import (
     BAGS,
     BINNED,
     BOOSTED,
+    CATBOOST,
     CONSTANT,
     FORESTS,
     FUNCTIONS,
     GENERALIZED,
+    LIGHTGBM,
     LINEAR,
     LOGISTIC,
     NETWORKS,
     ONE_BY_ONE,
     SCALERS,
     TREES,
+    XGBOOST,
     Types,
 )
 from ..public.fitted.reading import sum_of_trees
@@ -47,6 +50,12 @@ SOFTMAX_ERROR = 2.0**-43
 
 SINGLE_ERROR = 2.0**-17
 """Either of them when the model computes in single precision, up to 64 classes."""
+
+SINGLE = 2.0**-24
+"""The rounding of single precision."""
+
+SINGLE_TINY = 1e-37
+"""Covers underflow in single precision, as TINY does in double."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ def problem_of(ready: ReadyModel) -> tuple[Problem, Encoding]:
     kind = type(parts.core)
     builders: list[tuple[Types, Callable[[ReadyModel, Parts], tuple[Problem, Encoding]]]] = [
         (TREES + FORESTS + BAGS, _averaged),
-        (BOOSTED + BINNED, _boosted),
+        (BOOSTED + BINNED + XGBOOST + LIGHTGBM + CATBOOST, _boosted),
         (LINEAR + GENERALIZED, _linear),
         (LOGISTIC, _logistic),
         (NETWORKS, _network),
@@ -113,15 +122,21 @@ def _retargeted(problem: Problem, parts: Parts) -> Problem:
 def _tree_problem(read: SumOfTrees, link: Link, link_error: float, probability: bool, group: int = 0) -> Problem:
     """A sum of trees, or with several groups the log-odds of the softmax probability of one."""
     made, groups = Ensemble(read.encoding, read.trees, read.base), len(read.base)
+    size, twice = float(made.size.max()), 1 if groups == 1 else 2
     # Each group is a sum of at most count + 1 products, rounded by the model and again by the search.
-    error = 2 * gamma(made.count + 8) * float(made.size.max()) * (1 if groups == 1 else 2)
-    error += TINY if groups == 1 else 2.0**-44 * (1 + float(made.size.max()))
+    slack = 2 * gamma(made.count + 8) * size * twice
+    slack += TINY if groups == 1 else 2.0**-44 * (1 + size)
+    error = slack
+    if read.single:
+        # The model's own sums, and what a softmax takes off before it; the search stays as exact as it is.
+        error += (gamma(made.count + 8, SINGLE) * size + SINGLE_TINY) * twice + 2.0**-22 * size * (twice - 1)
+        link_error = SINGLE_ERROR if link_error else 0.0
 
     def goal(sign: int) -> tree_range.Objective:
         return tree_range.single(sign) if groups == 1 else tree_range.log_odds(group, groups, sign)
 
     def largest(sign: int, shown: Link, gap: float, deadline: float) -> tuple[Found, float]:
-        return tree_range.largest(made, goal(sign), error, deadline), error
+        return tree_range.largest(made, goal(sign), slack, deadline), error
 
     def rebuilt() -> tuple[np.ndarray, np.ndarray]:
         atoms = made.random_atoms(32)
@@ -184,7 +199,7 @@ def _layers_problem(
     if outputs == 1 and probability and k == 0:
         weights, offsets = (*weights[:-1], -weights[-1]), (*offsets[:-1], -offsets[-1])
         link = functools.partial(_complement, link)
-    made = Layers(weights, offsets, activation, 2.0**-24 if single else network_range.ULP)
+    made = Layers(weights, offsets, activation, SINGLE if single else network_range.ULP)
     if outputs > 1:
         link, link_error = _logit_to_share, SOFTMAX_ERROR
     if single and parts.targets:

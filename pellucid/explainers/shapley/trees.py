@@ -46,6 +46,7 @@ class Forest:
     value: np.ndarray
     feature: np.ndarray
     # For nodes that compare with a set of codes: a row of `codes`, whose last entry is for values that are no code; else −1.
+    # Rows are as long as the longest set needs; codes beyond a shorter one go where missing values go.
     chosen: np.ndarray
     codes: np.ndarray
 
@@ -58,11 +59,12 @@ class Forest:
         column = _joined([tree.column for tree in trees], np.int32)
         feature_of = np.array([c.feature for c in made.encoding.columns], dtype=np.int32)
         chosen = np.full(len(leaf), -1, dtype=np.int32)
-        codes: list[np.ndarray] = []
-        for tree, start in zip(trees, first):
-            for node, (left, known) in tree.sets.items():
-                chosen[start + node] = len(codes)
-                codes.append(np.append(np.where(known | left, left, tree.nan_left[node]), tree.nan_left[node]))
+        sets = [(start + n, pair, tree.nan_left[n]) for tree, start in zip(trees, first) for n, pair in tree.sets.items()]
+        codes = np.zeros((max(1, len(sets)), 1 + max((len(left) for _, (left, _), _ in sets), default=0)), dtype=bool)
+        for row, (node, (left, known), nan_left) in enumerate(sets):
+            chosen[node] = row
+            codes[row] = nan_left
+            codes[row, : len(left)] = np.where(known | left, left, nan_left)
         return cls(
             root=first,
             column=column,
@@ -74,7 +76,7 @@ class Forest:
             value=_joined([tree.value for tree in trees], float),
             feature=np.where(leaf, -1, feature_of[column]),
             chosen=chosen,
-            codes=np.array(codes, dtype=bool) if codes else np.zeros((1, 257), dtype=bool),
+            codes=codes,
         )
 
     def goes_left(self, values: np.ndarray, node: np.ndarray) -> np.ndarray:
@@ -83,7 +85,8 @@ class Forest:
         goes = np.where(missing, self.nan_left[node], values <= self.threshold[node])
         chosen = self.chosen[node]
         if (chosen >= 0).any():
-            code = np.where((values >= 0) & (values < 256), values, 256).astype(np.intp)
+            none = self.codes.shape[1] - 1
+            code = np.where((values >= 0) & (values < none), values, none).astype(np.intp)
             goes = np.where(chosen >= 0, self.codes[np.maximum(chosen, 0), code], goes)
         return goes
 
@@ -211,6 +214,7 @@ def walker() -> Callable[..., None] | None:
         second, z_way = np.empty(most, np.bool_), np.empty(most, np.int32)
         give_x, take_x = np.empty(most), np.empty(most)
         decided = np.zeros(out.shape[1], np.int8)
+        none = codes.shape[1] - 1
         for t in range(len(root)):
             for i in range(len(background)):
                 depth, node, u, v = 0, root[t], 0, 0
@@ -218,7 +222,7 @@ def walker() -> Callable[..., None] | None:
                     while not leaf[node]:
                         z = background[i, column[node]]
                         if chosen[node] >= 0:
-                            goes = codes[chosen[node], int(z) if 0 <= z < 256 else 256]
+                            goes = codes[chosen[node], int(z) if 0 <= z < none else none]
                         elif z <= threshold[node]:
                             goes = True
                         else:

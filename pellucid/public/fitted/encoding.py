@@ -130,7 +130,7 @@ class Encoding:
     def _through_steps(self, table: Any) -> np.ndarray:
         for step in self._steps:
             table = step.transform(table)
-        return self._finish(table.toarray() if hasattr(table, "toarray") else table)
+        return self._finish(table)
 
     @property
     def finished_by(self) -> Callable[[Any], np.ndarray]:
@@ -189,14 +189,20 @@ class Encoding:
                 raise refuse(f"the preprocessing: columns of {self.domains[j].name!r} depend on other features")
 
 
+def dense(table: Any) -> Any:
+    """A sparse table with its zeros written out; any other as it is."""
+    return table.toarray() if hasattr(table, "toarray") else table
+
+
 def as_floats(table: Any) -> np.ndarray:
-    values = np.asarray(table)
+    values = np.asarray(dense(table))
     return values if values.dtype in (np.float32, np.float64) else values.astype(float)
 
 
 def as_single(table: Any) -> np.ndarray:
-    """What trees compare: scikit-learn casts their input to single precision first."""
-    return np.asarray(table).astype(np.float32)
+    """What trees compare: scikit-learn casts their input to single precision first. Huge numbers become infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(dense(table)).astype(np.float32)
 
 
 def _through(step: Any, columns: list[Column], where: str) -> list[Column]:

@@ -1,6 +1,6 @@
-"""Types of scikit-learn by name.
+"""Types of scikit-learn and of other libraries by name.
 
-A fitted model can have such a type only when scikit-learn has been imported, so comparing with them never imports it.
+A fitted model can have such a type only when its library has been imported, so comparing with them never imports one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 
 
 class Types:
-    """Types of one module of scikit-learn, compared by identity: `type(model) in TREES`. Subclasses are other types.
+    """Types of one module, compared by identity: `type(model) in TREES`. Subclasses are other types.
 
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> DecisionTreeClassifier in Types("sklearn.tree", "DecisionTreeClassifier", "DecisionTreeRegressor")
@@ -35,6 +35,9 @@ FORESTS = Types(
 BAGS = Types("sklearn.ensemble", "BaggingClassifier", "BaggingRegressor")
 BOOSTED = Types("sklearn.ensemble", "GradientBoostingClassifier", "GradientBoostingRegressor")
 BINNED = Types("sklearn.ensemble", "HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
+XGBOOST = Types("xgboost", "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor")
+LIGHTGBM = Types("lightgbm", "LGBMClassifier", "LGBMRegressor", "Booster")
+CATBOOST = Types("catboost", "CatBoostClassifier", "CatBoostRegressor")
 LINEAR = Types(
     "sklearn.linear_model",
     *("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV", "Lars", "LassoLars"),

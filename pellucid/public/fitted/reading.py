@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..model import ReadyModel
-from . import sklearn_trees
+from . import catboost_trees, lightgbm_trees, sklearn_trees, xgboost_trees
 from .encoding import Parts, refuse
-from .estimators import BAGS, BINNED, BOOSTED, FORESTS, TREES, Types
+from .estimators import BAGS, BINNED, BOOSTED, CATBOOST, FORESTS, LIGHTGBM, TREES, XGBOOST, Types
 from .trees import SumOfTrees
 
 READERS: tuple[tuple[Types, Callable[[ReadyModel, Parts], SumOfTrees]], ...] = (
     (TREES + FORESTS + BAGS + BOOSTED + BINNED, sklearn_trees.sum_of_trees),
+    (XGBOOST, xgboost_trees.sum_of_trees),
+    (LIGHTGBM, lightgbm_trees.sum_of_trees),
+    (CATBOOST, catboost_trees.sum_of_trees),
 )
 
 

@@ -16,6 +16,9 @@ import numpy as np
 from .encoding import Domain, Encoding, as_single, highest_below
 from .trees import Tree
 
+BEYOND_SINGLE = 2.0**128
+"""The power of two after the largest number of single precision."""
+
 
 @dataclass(frozen=True, eq=False)
 class Settled:
@@ -129,7 +132,7 @@ def _points_left(
 
 def _in_set(values: np.ndarray, nan_left: bool, left: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Where codes go at a node that holds a set of codes; unknown ones go where missing values go."""
-    stray = np.isnan(values) | (values < 0)
+    stray = ~((values >= 0) & (values < len(left)))
     codes = np.where(stray, 0, values).astype(int)
     stray |= ~known[codes] & ~left[codes]
     return np.where(stray, nan_left, left[codes])
@@ -163,9 +166,12 @@ def _by_formula(encoding: Encoding, asked: Sequence[tuple[int, float]]) -> list[
 
 def _last_rounded_to(limit: np.ndarray) -> np.ndarray:
     """The largest double that is at most a limit once it is in single precision."""
-    single = limit.astype(np.float32)
-    single = np.where(single.astype(float) > limit, np.nextafter(single, np.float32(-np.inf)), single)
-    # Doubles up to half-way to the next single one are rounded down to this one, and half-way itself where it is even.
-    half = (single.astype(float) + np.nextafter(single, np.float32(np.inf)).astype(float)) / 2
-    last: np.ndarray = np.where(half.astype(np.float32) == single, half, np.nextafter(half, -np.inf))
-    return last
+    with np.errstate(over="ignore"):
+        single = limit.astype(np.float32)
+        single = np.where(single.astype(float) > limit, np.nextafter(single, np.float32(-np.inf)), single)
+        # Doubles up to half-way to the next single one are rounded down to this one, and half-way itself where it is even. What
+        # comes after the last finite one is rounded as if it were the next power of two.
+        ends = np.stack([single, np.nextafter(single, np.float32(np.inf))]).astype(float)
+        half = np.clip(ends, -BEYOND_SINGLE, BEYOND_SINGLE).mean(axis=0)
+        found = np.where(half.astype(np.float32) == single, half, np.nextafter(half, -np.inf))
+    return np.asarray(np.where(single == np.inf, np.inf, found))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..model import ReadyModel
-from .encoding import Column, Encoding, Parts, as_single, class_index, refuse
+from .encoding import Column, Encoding, Parts, as_single, class_index, dense, refuse
 from .estimators import BAGS, BINNED, BOOSTED, CONSTANT, TREES
 from .trees import Link, SumOfTrees, Tree
 
@@ -82,7 +82,7 @@ def _binned(ready: ReadyModel, parts: Parts) -> SumOfTrees:
         coded = [Column(columns[i].feature, False) for i in np.flatnonzero(flags)]
         return coded + [columns[i] for i in np.flatnonzero(~flags)]
 
-    encoding = Encoding(ready, parts.steps, lambda table: core._preprocess_X(table, reset=False), order)
+    encoding = Encoding(ready, parts.steps, lambda table: core._preprocess_X(dense(table), reset=False), order)
     known, place = core._bin_mapper.make_known_categories_bitsets()
     trees = [binned_tree(predictor, known, place, g) for stage in core._predictors for g, predictor in enumerate(stage)]
     return SumOfTrees(encoding, trees, np.ravel(core._baseline_prediction).astype(float))

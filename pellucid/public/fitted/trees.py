@@ -27,7 +27,8 @@ class Tree:
     leaf: np.ndarray
     value: np.ndarray
     group: int = 0
-    # For nodes that compare with a set of codes: (codes that go left, codes known to the model).
+    # For nodes that compare with a set of codes: (codes that go left, codes known to the model), flags of any number that covers
+    # the codes of the column. NaN, negative and unknown codes go where missing values go.
     sets: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
