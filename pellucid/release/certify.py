@@ -14,6 +14,8 @@ from ..errors import PlanError
 from ..mechanisms import Spend
 from ..public.asking import STRICT
 from ..public.black_box import BlackBox, PrivateTraining
+from ..public.fitted import read as fitted
+from ..public.model import ReadyModel
 from ..public.schema import Unit
 from ..query.reviewed import is_ours
 from .account import OpenAccount
@@ -156,8 +158,9 @@ def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
     schema = plan.public.schema
     sources = {name: schema[name].source or "declared in the schema, no source given" for name in explainer.columns(schema)}
     for model in explainer.models:
-        remark = model.ready(schema).remark
-        sources[f"output of {model.name}"] = model.bound_text + (f"; {remark}" if remark else "")
+        ready = model.ready(schema)
+        remarks = [ready.remark, fitted.remark(ready) if isinstance(ready, ReadyModel) else ""]
+        sources[f"output of {model.name}"] = "; ".join([model.bound_text, *filter(None, remarks)])
     return sources
 
 

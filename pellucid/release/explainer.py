@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..errors import PlanError
 from ..public.black_box import BlackBox
+from ..public.fitted.read import Read, read
 from ..public.model import Model
 from ..public.schema import Schema
 from ..query.functions import Derived
@@ -76,7 +77,7 @@ class Explainer(ABC):
     def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
         """The black boxes whose answers about people are taken as they come. The guarantee rests on each being a function of one
         row, which was tried. Any other was read, and Pellucid computes its answers itself."""
-        return tuple(model for model in self.models if not is_read(model))
+        return tuple(model for model in self.models if not is_read(model, plan.public.schema))
 
     @abstractmethod
     def columns(self, schema: Schema) -> tuple[str, ...]:
@@ -139,8 +140,16 @@ class Explainer(ABC):
         return False
 
 
-def is_read(model: BlackBox) -> bool:
-    """Whether a black box is none: its predictor is one of ours, and says that nothing but its own file computes its answers."""
+def is_read(model: BlackBox, schema: Schema) -> bool:
+    """Whether a black box is none: its trees were read, and are walked here; or its predictor is one of ours, and says that
+    nothing but its own file computes its answers."""
+    if not as_written(model):
+        return False
+    return has_own_predictor(model) or (isinstance(model, Model) and isinstance(read(model.ready(schema)), Read))
+
+
+def has_own_predictor(model: BlackBox) -> bool:
+    """Whether the predictor is one of ours that computes its answers by itself."""
     kind: Any = type(model.predictor)
     return as_written(model) and is_ours(kind) and getattr(model.predictor, "computed_here", False) is True
 

@@ -56,23 +56,60 @@ def test_without_a_model_everything_was_read():
         assert certificate.status == "proved" and not any("function of one row" in text for text in certificate.assumptions)
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda m: pel.PartialDependence(m, "a"),
-        lambda m: pel.AccumulatedEffects(m, "a"),
-        lambda m: pel.FeatureInteraction(m, points=2, anyway=True),
-        lambda m: pel.LocalLinear(m, RECORD),
-        lambda m: pel.ShapValues(m, RECORD, method="permutations"),
-        lambda m: pel.ShapImportance(m, public_background=[RECORD], method="enumeration"),
-    ],
-)
-@pytest.mark.parametrize("predictor", [lambda d: d[:, 0] / 2, TREE, LINE], ids=["function", "tree", "line"])
+ASKING = [
+    lambda m: pel.PartialDependence(m, "a"),
+    lambda m: pel.AccumulatedEffects(m, "a"),
+    lambda m: pel.FeatureInteraction(m, points=2, anyway=True),
+    lambda m: pel.LocalLinear(m, RECORD),
+    lambda m: pel.ShapValues(m, RECORD, method="permutations"),
+    lambda m: pel.ShapImportance(m, public_background=[RECORD], method="enumeration"),
+]
+
+
+@pytest.mark.parametrize("made", ASKING)
+@pytest.mark.parametrize("predictor", [lambda d: d[:, 0] / 2, LINE, lambda d: TREE.predict(d)], ids=["formula", "line", "tree"])
 def test_a_model_that_is_asked_is_a_black_box_whatever_its_class(made, predictor):
     certificate = session().release(made(model(predictor, name="box")), epsilon=1.0).certificate
     assert certificate.status == ROW_WISE and not certificate.conditions
     assert any("box is a function of one row" in text for text in certificate.assumptions)
     assert "PROVED FOR ROW-WISE MODELS: " in certificate.text
+
+
+class Stump(DecisionTreeRegressor):
+    """Of somebody's own class."""
+
+
+def patched():
+    tree = fitted(DecisionTreeRegressor(max_depth=3))
+    tree.predict = lambda d: np.zeros(len(d))
+    return tree
+
+
+@pytest.mark.parametrize("made", ASKING)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DecisionTreeRegressor(max_depth=3),
+        make_pipeline(StandardScaler(), RandomForestRegressor(5, max_depth=3)),
+        HistGradientBoostingRegressor(max_iter=3),
+    ],
+    ids=["tree", "steps", "bins"],
+)
+def test_trees_are_read_and_no_record_is_shown_to_them(made, estimator):
+    opened, estimator = session(), fitted(estimator)
+    spied = Spied(estimator[-1] if hasattr(estimator, "steps") else estimator, opened._engine)
+    certificate = opened.release(made(model(estimator, name="trees")), epsilon=1.0).certificate
+    assert certificate.status == "proved" and spied.rows == 0
+    assert not any("one row" in text for text in certificate.assumptions)
+    assert "read and computed by Pellucid" in certificate.bounds["output of trees"]
+
+
+@pytest.mark.parametrize("predictor", [patched(), fitted(Stump(max_depth=2))], ids=["patched", "subclass"])
+def test_trees_that_are_not_what_they_seem_are_asked(predictor):
+    certificate = session().release(pel.PartialDependence(model(predictor, name="trees"), "a"), epsilon=1.0).certificate
+    assert certificate.status == ROW_WISE
+    said = certificate.bounds["output of trees"]
+    assert "do not follow from its fitted parameters" in said if type(predictor) is DecisionTreeRegressor else "read" not in said
 
 
 class Remembers:

@@ -23,7 +23,7 @@ from ...query import Choice
 from ...query.bounds import CrossCells
 from ...release.answer import Answer
 from ...release.door import Ask
-from ...release.explainer import Explainer, is_read
+from ...release.explainer import Explainer, has_own_predictor
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage, later
 from ...release.uncounted import Uncounted, absent_words
@@ -348,7 +348,7 @@ class ClusterHistograms(Explainer):
         }
 
     def assumptions(self) -> tuple[str, ...]:
-        return () if is_read(self.groups) else ("the clustering is a function of one record",)
+        return () if has_own_predictor(self.groups) else ("the clustering is a function of one record",)
 
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:

@@ -43,8 +43,7 @@ class Ceteris:
     grids: tuple[tuple[str, tuple[float, ...]], ...]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        columns = rows.predict_each(self.model, [{name: value} for name, values in self.grids for value in values])
-        return np.stack(columns, axis=1)
+        return rows.predict_table(self.model, [{name: value} for name, values in self.grids for value in values])
 
 
 @dataclass(frozen=True, eq=False)

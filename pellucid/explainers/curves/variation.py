@@ -88,7 +88,7 @@ def public_curves(model: Model, schema: Schema, name: str, grid: np.ndarray) -> 
     """The curves of public records along a grid, in parts of the model's range."""
     drawn = schema.sample(PUBLIC_RECORDS, seed=6)
     rows = Rows(schema, {column: drawn[column] for column in schema})
-    answers = np.stack(rows.predict_each(model, [{name: value} for value in grid]), axis=1)
+    answers = rows.predict_table(model, [{name: value} for value in grid])
     lo, hi = model.output
     return np.clip((answers - lo) / (hi - lo), 0.0, 1.0)
 
@@ -196,8 +196,7 @@ class Variations:
 
 def curves_of(rows: Rows, model: Model, along: Along) -> np.ndarray:
     """Every record's curve, in the model's declared range."""
-    answers = rows.predict_each(model, [{along.name: value} for value in along.grid])
-    return np.clip(np.nan_to_num(np.stack(answers, axis=1), nan=sum(model.output) / 2), *model.output)
+    return rows.predict_table(model, [{along.name: value} for value in along.grid])
 
 
 @dataclass(frozen=True, eq=False)

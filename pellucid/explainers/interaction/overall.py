@@ -45,8 +45,9 @@ class OnCurves:
 
     def along(self, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each feature: predictions at all of its values, and which of them stands for the record."""
-        answers = iter(rows.predict_each(self.model, [{f.name: value} for f in self.features for value in f.values]))
-        return [(np.stack([next(answers) for _ in f.values], axis=1), f.index(rows)) for f in self.features]
+        answers = rows.predict_table(self.model, [{f.name: value} for f in self.features for value in f.values])
+        tables = np.split(answers, np.cumsum([len(f.values) for f in self.features])[:-1], axis=1)
+        return [(table, f.index(rows)) for table, f in zip(tables, self.features)]
 
     def __call__(self, rows: Rows) -> np.ndarray:
         found = self.along(rows)

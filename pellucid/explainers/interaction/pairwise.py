@@ -32,7 +32,7 @@ class OnTables:
 
     def __call__(self, rows: Rows) -> np.ndarray:
         pairs = [{self.first.name: a, o.name: b} for o in self.others for a in self.first.values for b in o.values]
-        return np.stack(rows.predict_each(self.model, pairs), axis=1)
+        return rows.predict_table(self.model, pairs)
 
 
 @dataclass(frozen=True)

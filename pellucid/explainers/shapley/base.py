@@ -90,7 +90,11 @@ class WithShapley(OfModel):
             settle(self, certified=_two_ends(self.certified))
 
     def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
-        return () if self.chosen(plan.public.schema).computed_here(plan.public.schema) else super().only_asked(plan)
+        chosen, schema = self.chosen(plan.public.schema), plan.public.schema
+        if chosen.computed_here(schema):
+            return ()
+        # What reads terms or trees off a model behind steps calls these steps with people.
+        return self.models if chosen.method in ("linear", "trees") else super().only_asked(plan)
 
     def chosen(self, schema: Schema) -> Chosen:
         """The estimator, by public facts."""

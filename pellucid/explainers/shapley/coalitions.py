@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...public.asking import AS_THEY_ARE, Asking
+from ...public.fitted.read import Read, read
 from ...public.frozen import settle
 from ...public.model import Model
 from ...public.rows import Rows
@@ -120,13 +121,17 @@ class Mixtures:
 
     def prediction(self) -> float:
         """f(x), inside the declared range."""
-        asked = self.ready.inputs({n: np.array([v]) for n, v in zip(self.names, self.asked)})
-        return float(self.ready.predict(asked, AS_THEY_ARE)[0])
+        return float(self.answers([np.array([value]) for value in self.asked], AS_THEY_ARE)[0])
 
-    def answers(self, columns: list[np.ndarray]) -> np.ndarray:
+    def answers(self, columns: list[np.ndarray], asking: Asking | None = None) -> np.ndarray:
         """Predictions for records given column by column, in arrays of any one shape."""
-        inputs = self.ready.inputs({name: column.ravel() for name, column in zip(self.names, columns)})
-        return self.ready.predict(inputs, self.asking).reshape(columns[0].shape)
+        given = {name: column.ravel() for name, column in zip(self.names, columns)}
+        made = read(self.ready)
+        if isinstance(made, Read):
+            answers = self.ready.declared(made.answers(made.atoms(given)))
+        else:
+            answers = self.ready.predict(self.ready.inputs(given), asking or self.asking)
+        return answers.reshape(columns[0].shape)
 
     def vectors(self, background: np.ndarray, design: Design) -> np.ndarray:
         """One Shapley vector per background record, a bounded number of mixtures at a time."""

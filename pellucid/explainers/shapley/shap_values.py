@@ -85,7 +85,7 @@ class ShapValues(AboutRecord):
 
     def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
         # The mean prediction is made of the model's answers, however the values are computed.
-        return self.models if self.efficient else super().only_asked(plan)
+        return super().only_asked(plan) or (Explainer.only_asked(self, plan) if self.efficient else ())
 
     def plan(self, public: Public) -> Plan:
         chosen = self.chosen(public.schema)

@@ -30,7 +30,7 @@ FINE = 2.0**-40
 COMPARED = 512
 """Public records at which what was read must answer as the model does."""
 
-Change = Mapping[str, float | np.ndarray]
+Changes = Mapping[str, float | np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,25 +83,56 @@ class Read:
         """Its answers, not clipped yet."""
         return self._linked([sums(group, atoms) for group in self.groups])
 
-    def along(self, atoms: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Its answers with one feature at a time set to each of some values, feature after feature; a column for each."""
-        grids = Grids(tuple(map(self._place, values)), tuple(self.settled.atoms(self._place(n), v) for n, v in values.items()))
+    def table(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
+        """Its answers with some features set to other values, a column for each set of changes.
+
+        One feature set to one value for all records is a point of a grid; two of them are points of as many grids as the first
+        one has values; features set to values of their own for each record come from donors. Each kind is walked all at once.
+        """
+        out = np.empty((len(atoms), len(each)))
+        points: dict[str, list[int]] = {}
+        pairs: dict[tuple[str, float], list[int]] = {}
+        donated: list[int] = []
+        taken: set[str] = set()
+        for k, changes in enumerate(each):
+            single = all(np.ndim(value) == 0 for value in changes.values())
+            if single and len(changes) == 1:
+                points.setdefault(next(iter(changes)), []).append(k)
+            elif single and len(changes) == 2:
+                name, value = next(iter(changes.items()))
+                pairs.setdefault((name, float(value)), []).append(k)
+            elif changes and not taken & changes.keys():
+                donated.append(k)
+                taken |= changes.keys()
+            else:
+                out[:, k] = self.answers(self._changed(atoms, changes))
+        if points:
+            places = [k for some in points.values() for k in some]
+            grids = [np.array([float(each[k][name]) for k in some]) for name, some in points.items()]
+            found = self._along(atoms, tuple(points), grids)
+            if len(places) == len(each) and places == list(range(len(each))):
+                return found
+            out[:, places] = found
+        for (name, value), some in pairs.items():
+            others = [{other: v for other, v in each[k].items() if other != name} for k in some]
+            out[:, some] = self.table(self._changed(atoms, {name: value}), others)
+        if donated:
+            donors = self._changed(atoms, {name: value for k in donated for name, value in each[k].items()})
+            groups = [[self._place(name) for name in each[k]] for k in donated]
+            out[:, donated] = self._linked([exchanged(group, atoms, donors, groups) for group in self.groups])
+        return out
+
+    def _along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
+        features = tuple(map(self._place, names))
+        grids = Grids(features, tuple(self.settled.atoms(j, points) for j, points in zip(features, values)))
         return self._linked([along(group, atoms, grids) for group in self.groups])
 
-    def exchanged(self, atoms: np.ndarray, donors: Columns, groups: Sequence[Sequence[str]]) -> np.ndarray:
-        """Its answers with the features of one group at a time taken from a donor; a column for each group."""
-        given = atoms.copy()
-        for name in {name for group in groups for name in group}:
-            given[:, self._place(name)] = self.settled.atoms(self._place(name), donors[name])
-        places = [[self._place(name) for name in group] for group in groups]
-        return self._linked([exchanged(group, atoms, given, places) for group in self.groups])
-
-    def changed(self, atoms: np.ndarray, changes: Change) -> np.ndarray:
+    def _changed(self, atoms: np.ndarray, changes: Changes) -> np.ndarray:
         """Atoms with some features set to other values, one for all records or one for each."""
         atoms = atoms.copy()
         for name, value in changes.items():
-            if name in self.ready.features:
-                atoms[:, self._place(name)] = self.settled.atoms(self._place(name), np.atleast_1d(np.asarray(value, dtype=float)))
+            j = self._place(name)
+            atoms[:, j] = self.settled.atoms(j, np.atleast_1d(np.asarray(value, dtype=float)))
         return atoms
 
     def _place(self, name: str) -> int:
@@ -109,10 +140,20 @@ class Read:
 
     def _linked(self, raw: Sequence[np.ndarray]) -> np.ndarray:
         # A whole number of at most 61 bits times a power of two: rounded once, the same way wherever it stands.
-        numbers = np.stack([part * self.unit + base for part, base in zip(raw, self.trees.base)])
+        numbers = [np.multiply(part, self.unit) for part in raw]
+        for part, base in zip(numbers, self.trees.base):
+            part += base
         answers = links.answers(self.trees.link, self.trees.group, numbers)
         precision = self.ready.model.precision
         return answers if precision is None else np.round(answers / precision) * precision
+
+
+def remark(ready: ReadyModel) -> str:
+    """For certificates, of a sum of trees: how it is computed, or why it is asked."""
+    made = read(ready)
+    if isinstance(made, Read):
+        return made.text
+    return f"asked as a black box: {made}" if adds_up_trees(type(take_apart(ready.model.predictor).core)) else ""
 
 
 def read(ready: ReadyModel) -> Read | str:

@@ -58,6 +58,11 @@ class Settled:
         return found
 
 
+def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:
+    """One plain array: an array of another class could do anything with what it is compared with."""
+    return np.concatenate([np.asarray(part) for part in parts]).astype(kind)
+
+
 def _places(points: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Where values are among separate points: whole numbers in a row, and perhaps one more, which may be NaN."""
     found = np.asarray(values - points[0])
@@ -71,15 +76,16 @@ def settle(encoding: Encoding, trees: Sequence[Tree]) -> Settled:
     """For every node: its feature, the last cell that goes left, and the points that go left."""
     sizes = [len(tree.column) for tree in trees]
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int)
-    column = np.concatenate([tree.column for tree in trees])
-    limit = np.concatenate([tree.threshold for tree in trees]).astype(float)
-    nan_left = np.concatenate([tree.nan_left for tree in trees])
-    leaf = np.concatenate([tree.leaf for tree in trees])
+    column = _joined([tree.column for tree in trees], int)
+    limit = _joined([tree.threshold for tree in trees], float)
+    nan_left = _joined([tree.nan_left for tree in trees], bool)
+    leaf = _joined([tree.leaf for tree in trees], bool)
     sets = {int(at) + node: pair for tree, at in zip(trees, first) for node, pair in tree.sets.items()}
     feature_of = np.array([c.feature for c in encoding.columns])
     feature = np.where(leaf, -1, feature_of[np.where(leaf, 0, column)])
     change = _changes(encoding, column, limit, ~leaf)
     cut, row = np.full(len(column), -1), np.zeros(len(column), dtype=int)
+    start = np.repeat(first, sizes)
     cuts, points = [], []
     for j, domain in enumerate(encoding.domains):
         nodes = np.flatnonzero(feature == j)
@@ -94,10 +100,10 @@ def settle(encoding: Encoding, trees: Sequence[Tree]) -> Settled:
         domains=encoding.domains,
         cuts=tuple(cuts),
         root=first,
-        left=np.concatenate([tree.left + at for tree, at in zip(trees, first)]),
-        right=np.concatenate([tree.right + at for tree, at in zip(trees, first)]),
+        left=_joined([tree.left for tree in trees], int) + start,
+        right=_joined([tree.right for tree in trees], int) + start,
         leaf=leaf,
-        value=np.concatenate([tree.value for tree in trees]),
+        value=_joined([tree.value for tree in trees], float),
         tree=np.repeat(np.arange(len(trees)), sizes),
         feature=feature,
         cut=cut,

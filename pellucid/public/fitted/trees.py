@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -60,8 +62,8 @@ class SumOfTrees:
         return self if position == 1 else self.turned()
 
 
-def answers(link: Link, group: int, raw: np.ndarray) -> np.ndarray:
-    """What a model answers where its groups have these raw values, one row a group.
+def answers(link: Link, group: int, raw: Sequence[np.ndarray]) -> np.ndarray:
+    """What a model answers where its groups have these raw values, one array a group.
 
     Functions of SciPy: those of NumPy take other paths at the end of an array than in its middle.
     """
@@ -74,5 +76,6 @@ def answers(link: Link, group: int, raw: np.ndarray) -> np.ndarray:
     if link == "exp":
         return np.asarray(expm1(raw[group]) + 1.0)
     # The share of one class, with the largest raw value taken off first.
-    over = [np.asarray(expm1(row - raw.max(axis=0)) + 1.0) for row in raw]
+    most = functools.reduce(np.maximum, raw)
+    over = [np.asarray(expm1(part - most) + 1.0) for part in raw]
     return np.asarray(over[group] / sum(over))
