@@ -5,6 +5,7 @@ test that would accept half the bound proves nothing.
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +23,7 @@ import test_shapley_estimators
 import test_solver
 from dp_accounting import pld
 from scipy import special, stats
+from sklearn.ensemble import RandomForestRegressor
 
 import pellucid as pel
 from pellucid.engine import LocalEngine
@@ -51,6 +53,9 @@ from pellucid.mechanisms import (
     to_replace,
 )
 from pellucid.mechanisms import amounts as calibration
+from pellucid.public.fitted import walks
+from pellucid.public.fitted.read import Read, read
+from pellucid.public.fitted.settled import settle
 from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivities, sensitivity
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Ball, Box, Cells, CountedBox, CrossCells, Gram
@@ -493,6 +498,11 @@ def halve_norms(*classes):
     return sabotage
 
 
+def halve_rounding(patch):
+    whole = Read.rounding.fget
+    patch.setattr(Read, "rounding", property(lambda self: whole(self) / 2))
+
+
 def halve_changes(patch):
     original = sensitivities.changes
     # One of the contributions that a unit touches is forgotten.
@@ -607,7 +617,20 @@ def halve_shapley_span(patch):
     patch.setattr(ShapleyScore, "span", lambda self, relation, units: original(self, relation, units) // 2)
 
 
+def test_integer_leaves_is_attained():
+    """Sixty-four leaves that lie half a unit above zero."""
+    schema = pel.Schema({"x": pel.Number(0, 1)})
+    forest = RandomForestRegressor(64, max_depth=1, random_state=0).fit([[0.0], [1.0]] * 50, [0.0, 1.0] * 50)
+    made = read(pel.Model(forest, output=(0, 1), features=["x"], trained_on="other data").ready(schema))
+    odd = [replace(tree, value=tree.value + made.unit / 2) for tree in made.trees.trees]
+    made = replace(made, trees=replace(made.trees, trees=odd), settled=settle(made.trees.encoding, odd))
+    exact = sum(Fraction(float(tree.value[tree.left[0]])) for tree in odd)
+    (found,) = walks.sums(made.groups[0], made.atoms({"x": np.zeros(1)}))
+    assert 0.95 * made.rounding <= abs(exact - int(found) * Fraction(made.unit)) <= made.rounding
+
+
 SABOTAGE = {
+    "integer-leaves": (test_integer_leaves_is_attained, (), halve_rounding),
     "box-sum": (test_box_sum_is_attained, (), halve_norms(Box)),
     "counted-sum": (test_counted_sum_is_attained, (1, True, True), halve_norms(CountedBox)),
     "cell-sum": (test_cell_sum_is_attained, (), halve_norms(Cells)),

@@ -1,0 +1,138 @@
+"""Walks down settled trees: whatever walks them, and whoever is walked beside, the same whole numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from walking import numbers
+
+import pellucid as pel
+from pellucid.public.fitted import walks
+from pellucid.public.fitted.read import Read, read
+from pellucid.public.fitted.walks import Grids, along, exchanged, sums
+
+pytestmark = pytest.mark.skipif(not walks.is_compiled(), reason="compiled loops need Numba")
+NUMBERS = pel.Schema(
+    {
+        "a": pel.Number(-3, 3),
+        "b": pel.Number(0, 1e38, missing=float("nan")),
+        "c": pel.Number(-5, 40, integer=True),
+        "d": pel.Number(-1, 1, missing=float("nan")),
+        "e": pel.Category([0, 1, 2, 5]),
+    }
+)
+NAMES = list(NUMBERS)
+
+
+@pytest.fixture(scope="module", params=["forest", "categories", "stumps"])
+def made(request):
+    table, score = numbers()
+    estimator = {
+        "forest": RandomForestRegressor(7, max_depth=6, random_state=0),
+        # `e` goes left by sets of its codes, and the others have a value for missing cells.
+        "categories": HistGradientBoostingRegressor(max_iter=8, max_leaf_nodes=9, categorical_features=[4], random_state=0),
+        "stumps": HistGradientBoostingRegressor(max_iter=5, max_depth=1, random_state=0),
+    }[request.param]
+    model = pel.Model(estimator.fit(table, score), output=(-50, 50), features=NAMES, trained_on="other data", input="array")
+    found = read(model.ready(NUMBERS))
+    assert isinstance(found, Read), found
+    return found
+
+
+def records(made, size, seed):
+    drawn = NUMBERS.sample(size, seed)
+    rng = np.random.default_rng(seed)
+    for name in ("b", "d"):
+        drawn[name] = np.where(rng.random(size) < 0.3, np.nan, drawn[name])
+    return made.atoms({name: drawn[name] for name in NAMES})
+
+
+@pytest.fixture(params=["compiled", "by levels"])
+def way(request, monkeypatch):
+    """Every walk by compiled loops, or none."""
+    monkeypatch.setattr(walks, "SMALL", 0 if request.param == "compiled" else 1 << 62)
+
+
+def walked(trees, atoms):
+    """One record, one tree, one node at a time."""
+    out = []
+    for record in atoms:
+        total = 0
+        for root in trees.root:
+            node = int(root)
+            while trees.feature[node] >= 0:
+                atom = record[trees.feature[node] : trees.feature[node] + 1]
+                node = int(trees.child[node]) + int(trees.goes_right(atom, np.array([node]))[0])
+            total += int(trees.value[node])
+        out.append(total)
+    return np.array(out)
+
+
+def test_all_walks_are_walks_of_changed_records(made, way):
+    (trees,) = made.groups
+    sizes = [cells + len(domain.points) for cells, domain in zip(made.settled.cells, made.settled.domains)]
+
+    @settings(max_examples=25)
+    @given(st.integers(0, 10**6), st.integers(1, 40))
+    def run(seed, size):
+        rng = np.random.default_rng(seed)
+        atoms, donors = records(made, size, seed), records(made, size, seed + 1)
+        assert np.array_equal(sums(trees, atoms), walked(trees, atoms))
+        # Points in any order, some of them twice, cells and points of one feature together; some features without any.
+        features = tuple(int(j) for j in rng.permutation(5)[: rng.integers(1, 6)])
+        grids = Grids(features, tuple(rng.integers(0, sizes[j], rng.integers(1, 9)).astype(np.int32) for j in features))
+        found, column = along(trees, atoms, grids), 0
+        for j, points in zip(grids.features, grids.atoms):
+            for point in points:
+                changed = atoms.copy()
+                changed[:, j] = point
+                assert np.array_equal(found[:, column], walked(trees, changed))
+                column += 1
+        groups = [part.tolist() for part in np.array_split(rng.permutation(5)[: rng.integers(2, 6)], 2)]
+        given_away = exchanged(trees, atoms, donors, groups)
+        for g, group in enumerate(groups):
+            changed = atoms.copy()
+            changed[:, group] = donors[:, group]
+            assert np.array_equal(given_away[:, g], walked(trees, changed))
+
+    run()
+
+
+def test_a_record_is_answered_alike_in_any_company(made, monkeypatch):
+    atoms = records(made, 5000, 0)
+    each = [
+        {"a": 0.5},
+        {"c": 7.0},
+        {"d": float("nan")},
+        {"a": 0.25, "c": 3.0},
+        {},
+        {"a": np.zeros(5000)},
+        {"a": -1.0, "e": 1.0, "c": 2.0},
+    ]
+    whole = made.table(atoms, each)
+    some = np.random.default_rng(1).permutation(5000)[:300]
+    each[5] = {"a": np.zeros(300)}
+    for small in (0, 1 << 62):
+        monkeypatch.setattr(walks, "SMALL", small)
+        assert np.array_equal(made.table(atoms[some], each), whole[some])
+    each[5] = {"a": np.zeros(1)}
+    assert np.array_equal(made.table(atoms[some[:1]], each), whole[some[:1]])
+
+
+def test_no_records_and_no_points():
+    table, score = numbers()
+    model = pel.Model(
+        RandomForestRegressor(2, max_depth=2).fit(table, score),
+        output=(-50, 50), features=NAMES, trained_on="other data", input="array",
+    )  # fmt: skip
+    made = read(model.ready(NUMBERS))
+    assert made.table(records(made, 0, 0), [{"a": 1.0}, {}]).shape == (0, 2)
+    assert made.table(records(made, 3, 0), []).shape == (3, 0)
+
+
+def test_a_tree_without_a_comparison():
+    constant = RandomForestRegressor(2).fit([[0.0], [1.0]], [3.0, 3.0])
+    schema = pel.Schema({"x": pel.Number(0, 1)})
+    made = read(pel.Model(constant, output=(0, 5), features=["x"], trained_on="other data").ready(schema))
+    assert np.array_equal(made.table(made.atoms({"x": np.array([0.0, 0.5])}), [{}, {"x": 0.25}]), np.full((2, 2), 3.0))
