@@ -173,7 +173,7 @@ def _read(ready: ReadyModel) -> Read | str:
     if parts.targets:
         return "it transforms its target"
     if not is_compiled():
-        return "trees are walked by compiled loops, which need Numba: pip install 'pellucid[fast]'"
+        return "trees are walked by compiled loops, which need Numba: pip install numba"
     try:
         with silenced():
             made = _settled(ready, sum_of_trees(ready, parts))

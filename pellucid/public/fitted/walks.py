@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -20,6 +22,9 @@ from .settled import Settled
 
 SMALL = 1 << 20
 """Walks below which a compiled loop is not worth loading."""
+FOR_THREADS = 1 << 19
+"""Walks from which on several threads are."""
+MOST_THREADS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,7 @@ def sums(trees: Walkable, atoms: np.ndarray) -> np.ndarray:
     walks = _compiled() if len(atoms) * len(trees.root) >= SMALL else None
     if walks is not None:
         out = np.zeros(len(atoms), dtype=np.int64)
-        walks.sums(trees.arrays, np.ascontiguousarray(atoms), out)
+        _in_threads(lambda part: walks.sums(trees.arrays, atoms[part], out[part]), len(atoms), len(trees.root))
         return out
     return _sums_by_levels(trees, atoms)
 
@@ -144,7 +149,11 @@ def along(trees: Walkable, atoms: np.ndarray, grids: Grids) -> np.ndarray:
         nodes = np.flatnonzero(trees.feature == j)
         boundary[nodes] = start[j] + np.searchsorted(given[order], trees.cut[nodes], side="right")
     out = np.zeros((len(atoms), grids.size), dtype=np.int64)
-    walks.along(trees.arrays, trees.depth, np.ascontiguousarray(atoms), start, points, by_cuts, boundary, out)
+    _in_threads(
+        lambda part: walks.along(trees.arrays, trees.depth, atoms[part], start, points, by_cuts, boundary, out[part]),
+        len(atoms),
+        len(trees.root) * len(grids.features),
+    )
     return out if np.array_equal(columns, np.arange(grids.size)) else out[:, columns]
 
 
@@ -175,8 +184,23 @@ def exchanged(trees: Walkable, atoms: np.ndarray, donors: np.ndarray, groups: Se
     for g, group in enumerate(groups):
         member[list(group)] = g
     out = np.zeros((len(atoms), len(groups)), dtype=np.int64)
-    walks.exchanged(trees.arrays, np.ascontiguousarray(atoms), np.ascontiguousarray(donors), member, out)
+    _in_threads(
+        lambda part: walks.exchanged(trees.arrays, atoms[part], donors[part], member, out[part]),
+        len(atoms),
+        len(trees.root) * len(groups),
+    )
     return out
+
+
+def _in_threads(walk: Callable[[slice], None], records: int, each: int) -> None:
+    """Some records in every thread: compiled loops run side by side, and sums of whole numbers do not depend on their order."""
+    threads = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_THREADS)
+    if threads == 1 or records * each < FOR_THREADS:
+        return walk(slice(0, records))
+    # Several pieces for each thread, as some records take longer than others.
+    edges = np.linspace(0, records, 4 * threads + 1).astype(int)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(walk, map(slice, edges[:-1].tolist(), edges[1:].tolist())))
 
 
 def is_compiled() -> bool:

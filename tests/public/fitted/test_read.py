@@ -150,7 +150,7 @@ def test_trees_that_answer_otherwise_are_asked(monkeypatch):
 
 def test_without_compiled_loops_trees_are_asked(monkeypatch):
     monkeypatch.setattr(reading, "is_compiled", lambda: False)
-    assert "pellucid[fast]" in read(ready(fitted(DecisionTreeRegressor(max_depth=2)), input="array"))
+    assert "pip install numba" in read(ready(fitted(DecisionTreeRegressor(max_depth=2)), input="array"))
 
 
 def test_a_model_that_is_fitted_again_is_read_again():
