@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ModelError
+from .asking import Asking
 from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
@@ -85,8 +86,8 @@ class Model(BlackBox):
             return super().assumption
         return f"{super().assumption}, after rounding to multiples of {self.precision:g}"
 
-    def ready(self, schema: Schema) -> ReadyModel:
-        return tried(self, schema)
+    def ready(self, schema: Schema, asking: Asking | None = None) -> ReadyModel:
+        return tried(self, schema, asking)
 
     def in_form(self, schema: Schema, features: tuple[str, ...], input: str) -> ReadyModel:
         return ReadyModel(self, schema, features, input)

@@ -62,7 +62,7 @@ class Rows:
 
     def predict_each(self, model: Model, each: Iterable[Changes]) -> list[np.ndarray]:
         """As `predict`, for several changes one after another; quicker, because a few records fill no question alone."""
-        ready = model.ready(self.schema)
+        ready = model.ready(self.schema, self.asking)
         return ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
 
     def _changed(self, model: Model, changes: Changes) -> Any:
