@@ -198,7 +198,8 @@ def judge(ledger: Path, found: Found) -> list[str]:
     uncharged = sum(entry not in charges for entry in found.told)
     lost = sum(digest not in stored for digest in found.told.values())
     print(
-        f"{found.kills} kills, {found.amid} in the middle of a release: {len(found.told)} releases were told, {len(charges)} are charged and {len(stored)} stored; "
+        f"{found.kills} kills, {found.amid} in the middle of a release: {len(found.told)} releases were told, "
+        f"{len(charges)} are charged and {len(stored)} stored; "
         f"{uncharged} told without a charge, {lost} told and not stored, {waiting} left waiting; "
         f"{len(charges) - len(stored)} charges stay spent for releases that a kill ended"
     )
@@ -234,9 +235,8 @@ def main() -> int:
             found = kill(path, releases, asked.processes, asked.longest, asked.pause, kills)
             complaints += judge(path, found)
             in_all.add(found)
-    print(
-        f"in all {in_all.kills} kills, {in_all.amid} in the middle of a release, {len(in_all.told)} releases told; {in_all.copied}"
-    )
+    print(f"in all {in_all.kills} kills, {in_all.amid} in the middle of a release, {len(in_all.told)} releases were told")
+    print(in_all.copied)
     print(f"{time.monotonic() - begun:.0f} s, {asked.processes} processes at once, {asked.ledgers} ledgers one after another")
     print("\n".join(complaints) or "nothing lost, nothing uncharged")
     return 1 if complaints else 0

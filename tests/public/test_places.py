@@ -169,9 +169,8 @@ def totals(explainer, data, neighbors="replace"):
 
 
 WIDTHS = [1, 2, 3, 5, 7, 8, 12, 16, 17, 31, 32, 33, 48, 64, 65, 100, 127, 128]
-SHAPES = [
-    (len(NAMES), *inner, 1) for inner in [*((width,) for width in WIDTHS), (64, 32), (128, 128), (9, 7, 5), (100, 2), (16,) * 4]
-]
+DEEPER = [(64, 32), (128, 128), (9, 7, 5), (100, 2), (16,) * 4, (33, 65), (48, 1)]
+SHAPES = [(len(NAMES), *inner, 1) for inner in [*((width,) for width in WIDTHS), *DEEPER]]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
