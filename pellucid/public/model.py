@@ -45,8 +45,8 @@ class Model(BlackBox):
     positive: Any = None
     """The class of a classifier whose probability is the answer; the second one of two when not given."""
     precision: float | None = None
-    """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands, as
-    those of some networks do on some processors, and which would be refused otherwise."""
+    """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands without
+    repeating every few rows, and which would be refused otherwise."""
 
     def __init__(
         self,

@@ -47,8 +47,8 @@ class Places:
         if self.period == 1:
             return np.zeros(len(inputs), dtype=np.intp)
         frame = inputs if isinstance(inputs, pd.DataFrame) else pd.DataFrame(inputs, copy=False)
-        hashes = pd.util.hash_pandas_object(frame, index=False).to_numpy()
-        return (hashes % np.uint64(self.period)).astype(np.intp)
+        hashes: np.ndarray = pd.util.hash_pandas_object(frame, index=False).to_numpy()
+        return np.asarray(hashes % np.uint64(self.period), dtype=np.intp)
 
     def at_home(self, homes: np.ndarray) -> np.ndarray:
         """Which rows of one whole question are at a place of their own."""
