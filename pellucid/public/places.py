@@ -48,12 +48,14 @@ class Places:
             return np.zeros(len(inputs), dtype=np.intp)
         frame = inputs if isinstance(inputs, pd.DataFrame) else pd.DataFrame(inputs, copy=False)
         hashes: np.ndarray = pd.util.hash_pandas_object(frame, index=False).to_numpy()
-        return np.asarray(hashes % np.uint64(self.period), dtype=np.intp)
+        homes: np.ndarray = hashes % np.uint64(self.period)
+        return homes.astype(np.intp)
 
     def at_home(self, homes: np.ndarray) -> np.ndarray:
         """Which rows of one whole question are at a place of their own."""
         place = np.arange(self.rows)
-        return (place % self.period == homes) & (place < self.usable)
+        found: np.ndarray = (place % self.period == homes) & (place < self.usable)
+        return found
 
     def questions(self, homes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """As many questions as rows of these homes need: places in each, and which rows stand there."""

@@ -98,6 +98,22 @@ def test_without_that_others_do():
     assert (every_twelve(table)[:50] != every_twelve(table[::-1])[::-1][:50]).any()
 
 
+@pytest.mark.parametrize(
+    "homes",
+    [
+        lambda self, inputs: np.arange(len(inputs)) % self.period,
+        lambda self, inputs: np.argsort(np.asarray(inputs)[:, 0]) % self.period,
+    ],
+)
+def test_a_place_that_is_not_a_row_s_own_is_noticed(homes, monkeypatch):
+    """The control of the tests above: by the order of the table, or by ranks."""
+    ready = model(every_twelve).ready(SCHEMA)
+    columns = people(900)
+    monkeypatch.setattr(Places, "homes", homes)
+    answers, index = ready.predict(ready.inputs(columns)), np.random.default_rng(0).permutation(900)
+    assert (ready.predict(ready.inputs(chosen(columns, index))) != answers[index]).any()
+
+
 MIXED = model(failing)
 
 
