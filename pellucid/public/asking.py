@@ -18,8 +18,8 @@ import numpy as np
 
 FEWEST = 1 << 11
 MOST = 1 << 15
-"""Rows of a question: enough that the costs of one call do not count (a call of a hundred trees costs as much as a thousand rows),
-and few enough that filling up and trying one costs little."""
+"""Rows of a question: enough that the costs of one call do not count (of a hundred trees, as much as of a thousand rows), and few
+enough that filling up and trying one costs little."""
 UNKNOWN = 1 << 14
 """Rows of a question where it is secret how many there are: perhaps few, and most of it public records."""
 STEP = 1 << 6
