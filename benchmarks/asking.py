@@ -1,10 +1,12 @@
-"""What asking in one shape and trying before every charge costs: `python benchmarks/asking.py BEFORE NOW`.
+"""What asking in one shape and trying before every charge costs: `python benchmarks/asking.py`, or with checkouts BEFORE NOW.
 
-Each argument is a checkout with its own `.venv`. Whole releases on a table of 45,211 made-up people, by models of three kinds
-behind a pipeline, in turns, so that a busy machine is as busy for one as for the other.
+Whole releases on a table of 45,211 made-up people, by models of three kinds behind a pipeline, in turns, so that a busy machine
+is as busy for one as for the other. Without arguments a release is compared with itself where models are asked about records as
+they come and are not tried before the charge. Two checkouts, each with its own `.venv`, may differ in much else.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import pellucid as pel
-kind, relation, job = sys.argv[1:]
+kind, relation, job = sys.argv[1:4]
 rng = np.random.default_rng(0)
 rows = 45_211
 numbers = [f"x{i}" for i in range(7)]
@@ -39,6 +41,17 @@ session = pel.Session(table, schema, budget=pel.Budget(epsilon=1000.0), neighbor
 explainer = {"curve": pel.PartialDependence(model, "x0", points=20), "importance": pel.PermutationImportance(model, "y"),
              "effects": pel.AccumulatedEffects(model, "x0")}[job]
 session.release(explainer, epsilon=0.1, fresh=True)
+if len(sys.argv) > 4:
+    from pellucid.public import asking, row_wise
+    usual, tried, found = session._engine.asking, row_wise._as_before, {"with": [], "without": []}
+    for _ in range(int(sys.argv[4])):
+        for way, asked, trial in (("with", usual, tried), ("without", asking.AS_THEY_ARE, lambda *_: True)):
+            session._engine.asking, row_wise._as_before = asked, trial
+            start = time.process_time()
+            session.release(explainer, epsilon=0.1, fresh=True)
+            found[way].append(time.process_time() - start)
+    print(json.dumps({way: min(times) for way, times in found.items()}))
+    sys.exit()
 times = []
 for _ in range(3):
     start = time.process_time()
@@ -56,13 +69,30 @@ def seconds(checkout, *case):
     )
 
 
+CASES = [
+    (kind, relation, job)
+    for kind in ("forest", "logistic", "boosting")
+    for relation, job in (("replace", "curve"), ("add-remove", "curve"), ("replace", "importance"), ("replace", "effects"))
+]
+
+
+def with_and_without(rounds):
+    """In one thread: threads of OpenMP that wait for one another count as busy on a busy machine."""
+    for case in CASES:
+        ran = subprocess.run(
+            [sys.executable, "-c", RELEASE, *case, str(rounds)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found = json.loads(ran.stdout)
+        ratio = found["with"] / found["without"]
+        print(f"{' '.join(case)}: {found['without']:.2f} → {found['with']:.2f} s, ratio {ratio:.2f}", flush=True)
+
+
 def main(before, now, rounds=5):
-    cases = [
-        (kind, relation, job)
-        for kind in ("forest", "logistic", "boosting")
-        for relation, job in (("replace", "curve"), ("add-remove", "curve"), ("replace", "importance"), ("replace", "effects"))
-    ]
-    for case in cases:
+    for case in CASES:
         pairs = [tuple(seconds(c, *case) for c in (before, now)) for _ in range(rounds)]
         old, new = (statistics.median(times) for times in zip(*pairs))
         ratios = sorted(b / a for a, b in pairs)
@@ -71,4 +101,7 @@ def main(before, now, rounds=5):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3], *map(int, sys.argv[3:]))
+    if len(sys.argv) < 3:
+        with_and_without(*map(int, sys.argv[1:] or ["3"]))
+    else:
+        main(*sys.argv[1:3], *map(int, sys.argv[3:]))

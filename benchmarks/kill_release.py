@@ -1,10 +1,12 @@
 """Kill processes at random moments of whole releases, and copy the ledger meanwhile: is anything lost, or released uncharged?
 
     python benchmarks/kill_release.py --releases 10000
-    python benchmarks/kill_release.py --releases 1 --kills 10000 --longest 0.15      # most of them in the middle of one release
+    python benchmarks/kill_release.py --releases 1 --kills 10000 --longest 0.15 --ledgers 25
 
-Several processes at once open a session on one ledger and release as fast as they can, telling each result as soon as they hold
-it; each is ended with SIGKILL at a random moment, and another takes its place. Meanwhile the ledger's file is copied as any
+Several processes at once open a session on one ledger and release as fast as they can, telling when they begin one and each
+result as soon as they hold it; each is ended with SIGKILL at a random moment, and another takes its place. What counts is the
+number of kills in the middle of a release. A ledger that was written to for long takes long to open, so that short lives
+would end before their first release: hence several ledgers, one after another. Meanwhile the ledger's file is copied as any
 program would, from its first byte to its last or page by page in any order, with pauses, or by the ledger itself. In the end
 every result that was told has a charge and is stored, the chain verifies, and every copy has all entries there were when it was
 begun, or says that it is incomplete.
@@ -34,6 +36,7 @@ DATA = {"age": np.arange(500) % 100, "sex": np.array(["F", "M"] * 250)}
 BUDGET = pel.Budget(epsilon=1000.0)
 PRICE = 0.01
 PAGE = 4096
+BEGUN = b"begun\n"
 
 
 @dataclass
@@ -41,10 +44,21 @@ class Found:
     """What was seen from outside."""
 
     kills: int = 0
+    amid: int = 0
+    """Kills in the middle of a release: it was begun, and nobody held its result."""
     told: dict[str, str] = field(default_factory=dict)
     """Digests of the results that somebody held, by the hash of their charge."""
     copies: Counter[str] = field(default_factory=Counter)
     """How many copies there were of each kind, and what became of them."""
+
+    def add(self, other: Found) -> None:
+        self.kills, self.amid = self.kills + other.kills, self.amid + other.amid
+        self.told |= other.told
+        self.copies += other.copies
+
+    @property
+    def copied(self) -> str:
+        return f"{self.copies.total()} copies; {', '.join(f'{said} {times}' for said, times in sorted(self.copies.items()))}"
 
     @property
     def wrong(self) -> list[str]:
@@ -60,6 +74,7 @@ def release_for_ever(ledger: Path, told: int) -> None:
     session = opened(ledger)
     explainers = [pel.Distribution("sex"), pel.PartialDependence(model, "age", points=3)]
     for i in range(10**6):
+        os.write(told, BEGUN)
         result = session.release(explainers[i % 2], epsilon=PRICE, fresh=True)
         digest = hashlib.sha256(result.to_json().encode()).hexdigest()
         # One short write, so that whoever listens never hears half of it.
@@ -79,7 +94,7 @@ def in_child(act: Callable[[], None]) -> int:
 
 
 def one_life(ledger: Path, longest: float) -> Callable[[], list[list[str]]]:
-    """A process that will be killed; the answer waits for that, and says what it told."""
+    """A process that will be killed; the answer waits for that, and gives the lines that it told."""
     reading, writing = os.pipe()
 
     def act() -> None:
@@ -150,7 +165,7 @@ def copies_for_ever(ledger: Path, told: int, pause: float) -> None:
 
 
 def kill(ledger: Path, releases: int, processes: int, longest: float, pause: float, kills: int = 0) -> Found:
-    """Releases until so many were told and so many processes killed: all are, sooner or later."""
+    """Releases until so many were told and so many killed in their middle; every process is killed, sooner or later."""
     found = Found()
     opened(ledger).ledger.close()
     reading, writing = os.pipe()
@@ -158,10 +173,11 @@ def kill(ledger: Path, releases: int, processes: int, longest: float, pause: flo
     os.close(writing)
     living = [one_life(ledger, longest) for _ in range(processes)]
     while living:
-        for entry, digest in living.pop(0)():
-            found.told[entry] = digest
+        lines = living.pop(0)()
+        found.told.update(line for line in lines if len(line) == 2)
         found.kills += 1
-        if len(found.told) < releases or found.kills < kills:
+        found.amid += bool(lines) and len(lines[-1]) == 1
+        if len(found.told) < releases or found.amid < kills:
             living.append(one_life(ledger, longest))
             if found.kills % 200 == 0:
                 print(f"  {found.kills} kills, {len(found.told)} releases", file=sys.stderr, flush=True)
@@ -182,11 +198,12 @@ def judge(ledger: Path, found: Found) -> list[str]:
     uncharged = sum(entry not in charges for entry in found.told)
     lost = sum(digest not in stored for digest in found.told.values())
     print(
-        f"{found.kills} kills: {len(found.told)} releases were told, {len(charges)} are charged and {len(stored)} stored; "
+        f"{found.kills} kills, {found.amid} in the middle of a release: {len(found.told)} releases were told, "
+        f"{len(charges)} are charged and {len(stored)} stored; "
         f"{uncharged} told without a charge, {lost} told and not stored, {waiting} left waiting; "
         f"{len(charges) - len(stored)} charges stay spent for releases that a kill ended"
     )
-    print(f"{found.copies.total()} copies; {', '.join(f'{said} {times}' for said, times in sorted(found.copies.items()))}")
+    print(found.copied)
     adds_up = sum(entry.amount for entry in charges.values()) == account.spent
     print(f"{recount.message}; what is spent {'adds up' if adds_up else 'DOES NOT ADD UP'}")
     complaints = [f"a copy {said}" for said in found.wrong]
@@ -199,7 +216,10 @@ def judge(ledger: Path, found: Found) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--releases", type=int, default=10_000, help="how many results are to be held by somebody")
-    parser.add_argument("--kills", type=int, default=0, help="how many processes are to be killed at least")
+    parser.add_argument("--kills", type=int, default=0, help="how many are to be killed at least in the middle of a release")
+    parser.add_argument(
+        "--ledgers", type=int, default=1, help="how many ledgers share these releases and kills, one after another"
+    )
     parser.add_argument("--processes", type=int, default=3, help="how many release at once")
     parser.add_argument("--longest", type=float, default=1.5, help="seconds that a process lives, at most")
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two copies, at most")
@@ -207,13 +227,19 @@ def main() -> int:
     asked = parser.parse_args()
     # Children live for a moment: what is imported by the first release is imported here, once for all of them.
     pel.Session(DATA, SCHEMA, budget=BUDGET).release(pel.Distribution("sex"), epsilon=PRICE)
-    with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-        path, begun = Path(folder) / "ledger.db", time.monotonic()
-        found = kill(path, asked.releases, asked.processes, asked.longest, asked.pause, asked.kills)
-        complaints = judge(path, found)
-        print(f"{time.monotonic() - begun:.0f} s, {asked.processes} processes at once")
-        print("\n".join(complaints) or "nothing lost, nothing uncharged")
-        return 1 if complaints else 0
+    begun, in_all, complaints = time.monotonic(), Found(), []
+    releases, kills = -(-asked.releases // asked.ledgers), -(-asked.kills // asked.ledgers)
+    for _ in range(asked.ledgers):
+        with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
+            path = Path(folder) / "ledger.db"
+            found = kill(path, releases, asked.processes, asked.longest, asked.pause, kills)
+            complaints += judge(path, found)
+            in_all.add(found)
+    print(f"in all {in_all.kills} kills, {in_all.amid} in the middle of a release, {len(in_all.told)} releases were told")
+    print(in_all.copied)
+    print(f"{time.monotonic() - begun:.0f} s, {asked.processes} processes at once, {asked.ledgers} ledgers one after another")
+    print("\n".join(complaints) or "nothing lost, nothing uncharged")
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

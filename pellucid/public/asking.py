@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 
 FEWEST = 1 << 11
-MOST = 1 << 14
-"""Rows of a question: enough that the costs of one call do not count, and few enough that filling up costs little."""
+MOST = 1 << 15
+"""Rows of a question: enough that the costs of one call do not count (of a hundred trees, as much as of a thousand rows), and few
+enough that filling up and trying one costs little."""
+UNKNOWN = 1 << 14
+"""Rows of a question where it is secret how many there are: perhaps few, and most of it public records."""
 STEP = 1 << 6
 """Rows of a question are a multiple of this, so that no row falls to the odd ends of vectorised loops."""
 EVENLY = 4
@@ -44,7 +47,9 @@ class Asking:
         """For a table of a public number of rows, exact or guessed; None where it is secret and nobody has guessed."""
         if apart is not None:
             return cls(STRICT, apart)
-        if rows is None or rows > MOST * EVENLY:
+        if rows is None:
+            return cls(UNKNOWN)
+        if rows > MOST * EVENLY:
             return cls(MOST)
         each = -(-rows // max(1, -(-rows // MOST)))
         return cls(max(FEWEST, -(-each // STEP) * STEP))

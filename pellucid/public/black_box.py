@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from ..errors import ModelError
+from .asking import Asking
 from .fingerprint import fingerprint, fingerprinted_as
 from .frozen import settle
 from .ready import PROBES, Ready
@@ -126,5 +127,5 @@ class BlackBox(ABC):
         return f"{self.name}, trained {trained}"
 
     @abstractmethod
-    def ready(self, schema: Schema) -> Ready:
-        """Itself as it passed its trial on public records; see `row_wise`."""
+    def ready(self, schema: Schema, asking: Asking | None = None) -> Ready:
+        """Itself as it passed its trial on public records, asked in any way or in this one; see `row_wise`."""

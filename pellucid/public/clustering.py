@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import ModelError
-from .asking import AS_THEY_ARE
+from .asking import AS_THEY_ARE, Asking
 from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
@@ -70,8 +70,8 @@ class Clustering(BlackBox):
     def bound_text(self) -> str:
         return f"one of {len(self.clusters)} declared clusters; a record with any other label belongs to none"
 
-    def ready(self, schema: Schema) -> ReadyClustering:
-        found: ReadyClustering = tried(self, schema)
+    def ready(self, schema: Schema, asking: Asking | None = None) -> ReadyClustering:
+        found: ReadyClustering = tried(self, schema, asking)
         return found
 
     def in_form(self, schema: Schema, features: tuple[str, ...], input: str) -> ReadyClustering:

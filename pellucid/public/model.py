@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ModelError
+from .asking import Asking
 from .black_box import BlackBox, Input, PrivateTraining
 from .fingerprint import fingerprinted_as
 from .frozen import settle
@@ -44,8 +45,8 @@ class Model(BlackBox):
     positive: Any = None
     """The class of a classifier whose probability is the answer; the second one of two when not given."""
     precision: float | None = None
-    """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands, as
-    those of some networks do on some processors, and which would be refused otherwise."""
+    """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands without
+    repeating every few rows, and which would be refused otherwise."""
 
     def __init__(
         self,
@@ -85,8 +86,8 @@ class Model(BlackBox):
             return super().assumption
         return f"{super().assumption}, after rounding to multiples of {self.precision:g}"
 
-    def ready(self, schema: Schema) -> ReadyModel:
-        return tried(self, schema)
+    def ready(self, schema: Schema, asking: Asking | None = None) -> ReadyModel:
+        return tried(self, schema, asking)
 
     def in_form(self, schema: Schema, features: tuple[str, ...], input: str) -> ReadyModel:
         return ReadyModel(self, schema, features, input)

@@ -1,7 +1,8 @@
 """Black boxes bound to a schema: what they are given, how they are asked, and what becomes of rows on which they fail.
 
 A question about people always has the same shape (see `asking`). A row on which a black box fails has no answer, alone and in
-silence: it is looked for with the other rows of its question exchanged for public ones, in questions of the same shape.
+silence: it is looked for with the other rows of its question exchanged for public ones, in questions of the same shape. Where
+last bits depend on the place of a row in its question, the row itself settles that place (see `places`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import numpy as np
 import pandas as pd
 
 from .asking import DEFAULT, Asking, one_thread
+from .places import Places
 from .schema import Category, Columns, Schema
 from .silence import silenced
 
 PROBES = 1 << 10
 """Public records that a black box is tried on, and that fill up its questions."""
+TOGETHER = 16
+"""Questions that are laid out together by place: enough that few places stay free, and few enough to hold."""
 
 
 class Refused(Exception):
@@ -51,6 +55,8 @@ class Ready(ABC):
         self.schema, self.features, self.input = schema, features, input
         self.fingerprint = ""
         self.answers = self.remark = ""
+        self.places: dict[int, Places] = {}
+        """By the number of rows of a question: where records stand, if last bits depend on it."""
         self._call = call
         self._public: Any = None
         self._filling: dict[int, Any] = {}
@@ -78,6 +84,12 @@ class Ready(ABC):
     def remark_on(self, answers: np.ndarray) -> str:
         """What a user should know about the answers to public records; nothing, where they are as declared."""
         return ""
+
+    @property
+    def manner(self) -> str:
+        """How it is asked, where that is not as usual; certificates add it to what they assume."""
+        one_in = " or ".join(str(period) for period in sorted({places.period for places in self.places.values()}))
+        return f"; its last digits depend on places in a batch: each row settles its own place, one in {one_in}" if one_in else ""
 
     def shares(self, answers: np.ndarray) -> np.ndarray:
         """Declared answers on a scale of their own."""
@@ -154,13 +166,34 @@ class Ready(ABC):
 
         Whatever of it is called with people is called here: in one shape, in silence, and apart where that is wanted.
         """
-        pieces, part = _pieces(asked, asking.rows), Part(self, call, width)
+        part, places = Part(self, call, width), self.places.get(asking.rows)
         with silenced():
-            if asking.apart is None:
-                answers = [part.answers_to(piece, asking.rows) for piece in pieces]
+            if places is None:
+                answers = self._answered(part, _pieces(asked, asking.rows), asking)
             else:
-                answers = list(self._apart(part, pieces, asking))
-        return np.concatenate([np.empty((0, width)), *answers])
+                together = _pieces(asked, places.usable * TOGETHER)
+                answers = (self._by_place(part, inputs, places, asking) for inputs in together)
+            return np.concatenate([np.empty((0, width)), *answers])
+
+    def _by_place(self, part: Part, inputs: Any, places: Places, asking: Asking) -> np.ndarray:
+        """The answers to all rows, each at a place that it settles itself among rows that are public or do the same."""
+        questions, everything = places.questions(places.homes(inputs)), joined([self.filling(places.rows), inputs])
+
+        def laid_out(at: np.ndarray, who: np.ndarray) -> Any:
+            index = np.arange(places.rows)
+            index[at] = places.rows + who
+            return taken(everything, index)
+
+        answers = np.empty((len(inputs), part.width))
+        laid = (laid_out(at, who) for at, who in questions)
+        for (at, who), found in zip(questions, self._answered(part, laid, asking), strict=True):
+            answers[who] = found[at]
+        return answers
+
+    def _answered(self, part: Part, pieces: Iterable[Any], asking: Asking) -> Iterable[np.ndarray]:
+        if asking.apart is None:
+            return (part.answers_to(piece, asking.rows) for piece in pieces)
+        return self._apart(part, pieces, asking)
 
     def _apart(self, part: Part, pieces: Iterable[Any], asking: Asking) -> Iterator[np.ndarray]:
         assert asking.apart is not None
@@ -169,13 +202,17 @@ class Ready(ABC):
         for answers in asking.apart(part, asking.rows * part.width, filled):
             yield answers.reshape(-1, part.width)[: sizes.pop(0)]
 
+    def filling(self, rows: int) -> Any:
+        """A question of public records alone."""
+        if rows not in self._filling:
+            self._filling[rows] = taken(self.public, np.arange(rows) % PROBES)
+        return self._filling[rows]
+
     def among_public(self, piece: Any, start: int, stop: int, rows: int) -> Any:
         """Rows of a question at their places; what lies around them is public."""
         if (start, stop) == (0, rows):
             return piece
-        if rows not in self._filling:
-            self._filling[rows] = taken(self.public, np.arange(rows) % PROBES)
-        filling = self._filling[rows]
+        filling = self.filling(rows)
         return joined([_rows(filling, 0, start), _rows(piece, start, stop), _rows(filling, stop, rows)])
 
 
@@ -253,7 +290,7 @@ def joined(pieces: Sequence[Any]) -> Any:
 
 def taken(inputs: Any, index: np.ndarray) -> Any:
     """Some rows, in an order of one's own."""
-    return inputs.iloc[index] if isinstance(inputs, pd.DataFrame) else inputs[index]
+    return inputs.iloc[index].reset_index(drop=True) if isinstance(inputs, pd.DataFrame) else inputs[index]
 
 
 def asked(predictor: Any) -> Callable[[Any], Any]:

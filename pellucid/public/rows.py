@@ -72,7 +72,7 @@ class Rows:
         A model that is read is computed for all of them at once. Any other is asked in questions of one shape, which a few
         records do not fill alone.
         """
-        ready = model.ready(self.schema)
+        ready = model.ready(self.schema, self.asking)
         made = read(ready)
         if isinstance(made, Read):
             if id(made) not in self._atoms:

@@ -143,7 +143,7 @@ def _conditions(explainer: Explainer, plan: Plan) -> tuple[str, ...]:
 
 def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount) -> tuple[str, ...]:
     asked = explainer.only_asked(plan)
-    listed = [model.assumption for model in asked]
+    listed = [model.assumption + model.ready(plan.public.schema).manner for model in asked]
     if plan.public.strict and asked:
         listed.append(
             f"the models were asked about {STRICT:,} records at a time, each time in a process of its own: they carry nothing "

@@ -25,14 +25,14 @@ FORMULAS = [
 
 
 def test_the_figures_of_the_paper_and_of_the_theory():
-    started = time.monotonic()
+    started = time.process_time()
     p = partial(PAPER, BOX)
     assert 330.9723 <= p.metric <= 330.9724
     assert round(p.add_remove, 2) == 149.41 and round(p.replace, 2) == 147.41
     assert round(partial(PAPER, BOX, mean_of=5).metric, 4) in (66.1944, 66.1945)
     np.testing.assert_allclose(p.share((1.5, 2)), (-0.353, 0.936), atol=5e-4)
     np.testing.assert_allclose(p.gradient((1.5, 2)), (-27.80, 54.19), atol=5e-3)
-    assert time.monotonic() - started < 2.0
+    assert time.process_time() - started < 2.0
 
 
 def test_every_number_says_what_it_is_valid_for():

@@ -45,7 +45,7 @@ class ByCluster:
     bins: tuple[Attribute, ...]
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, list[np.ndarray]]:
-        return self.groups.ready(rows.schema).labels(rows), [cell_of(attribute, rows) for attribute in self.bins]
+        return self.groups.ready(rows.schema, rows.asking).labels(rows), [cell_of(attribute, rows) for attribute in self.bins]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class InOwnCluster:
     starts: tuple[int, ...]
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, None, None]:
-        label = self.groups.ready(rows.schema).labels(rows)
+        label = self.groups.ready(rows.schema, rows.asking).labels(rows)
         # One more entry for records of no cluster, whose label is -1.
         start = np.array([*self.starts, -1])[label]
         cell = np.full(len(label), -1)

@@ -115,7 +115,7 @@ class Mixtures:
     """A model asked about mixtures of one public record and background records."""
 
     def __init__(self, model: Model, record: RecordAsked, schema: Schema, asking: Asking = AS_THEY_ARE):
-        self.ready, self.asking = model.ready(schema), asking
+        self.ready, self.asking = model.ready(schema, asking), asking
         self.names = [name for name, _ in record]
         self.asked = np.array([value for _, value in record])
 

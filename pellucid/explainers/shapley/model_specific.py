@@ -41,7 +41,7 @@ class ReadOff:
 
     def encoded(self, rows: Rows) -> tuple[Fitted, np.ndarray, np.ndarray]:
         """The parts of the model, the encoded record asked about, and the encoded background."""
-        made = fitted(self.model.ready(rows.schema))
+        made = fitted(self.model.ready(rows.schema, rows.asking))
         asked = np.array([[value for _, value in self.record]])
         background = positions(rows, self.names)
         record, people = np.asarray(made.encoding(asked), dtype=float), made.encoding.of_people(background, rows.asking)

@@ -470,9 +470,10 @@ def test_a_reused_answer_takes_under_two_milliseconds(model, people, schema, pat
     local.explain(person())
     took = []
     for _ in range(40):
-        begin = time.perf_counter()
+        # Of the processor: others may be busy on the machine.
+        begin = time.process_time()
         assert local.explain(person()).source == "reused"
-        took.append(time.perf_counter() - begin)
+        took.append(time.process_time() - begin)
     assert min(took) < 2e-3
 
 
