@@ -3,10 +3,48 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+LOADING = 1 << 25
+"""Numbers that are bounded without Numba in about the time that Numba takes to load."""
+_bounded = 0
+
+
+def loops(work: int) -> Any:
+    """The loops of `loops.py` for a batch of so many numbers, or None where the NumPy version is to be used.
+
+    That is where Numba is not installed, and as long as loading it would take longer than all batches so far have taken without.
+    """
+    global _bounded
+    if "numba" not in sys.modules:
+        _bounded += work
+        if _bounded < LOADING:
+            return None
+    return _loaded()
+
+
+@functools.cache
+def _loaded() -> Any:
+    try:
+        return importlib.import_module(".loops", __package__)
+    except ImportError:
+        return None
+
+
+def plain(numbers: Any) -> np.ndarray:
+    """Floats, row after row and open to writing: a loop is compiled anew for every other kind of array."""
+    array = np.ascontiguousarray(numbers, dtype=float)
+    return array if array.flags.writeable else array.copy()
+
+
+def whole(numbers: np.ndarray | int, rows: int) -> np.ndarray:
+    """Integers, one for every row."""
+    return np.array(np.broadcast_to(numbers, rows), dtype=np.int64)
 
 
 @functools.cache
