@@ -354,7 +354,7 @@ class CrossCells(Bound):
 
     def _compiled(self, group: np.ndarray, values: Any) -> list[int] | None:
         """The same totals by a compiled loop, where there is one and no record lies outside."""
-        count = fast.counter() if len(group) >= 4096 else None
+        count = fast.counter() if len(group) >= 4096 and fast.pays(len(group) * len(self.sizes) // 8) else None
         if count is None:
             return None
         out: list[int] = []
