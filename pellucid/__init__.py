@@ -13,160 +13,43 @@ The rooms, each of which imports only from those above it:
     explainers    one folder a family; start with explainers/curves/partial_dependence.py
     baselines     published mechanisms on plain arrays, for comparison
     cli           the command line, study files, reports, the demo
+    surface       the names that `pellucid` offers
 
 ARCHITECTURE.md traces one call through them.
 """
 
-from . import sensitivity
-from .engine.check import DataCheck
-from .errors import (
-    AccountMismatch,
-    BudgetExceeded,
-    DataError,
-    LedgerCorrupt,
-    LedgerError,
-    LedgerUnavailable,
-    LoadError,
-    MissingExtra,
-    ModelError,
-    NotPrivate,
-    PellucidError,
-    PlanError,
-    ReleaseFailed,
-    SchemaError,
-    StreamClosed,
-)
-from .explainers import (
-    AccumulatedEffects,
-    AttributeShares,
-    ClusterHistograms,
-    Completeness,
-    Distribution,
-    Explainer,
-    FeatureInteraction,
-    LocalLinear,
-    PartialDependence,
-    PermutationImportance,
-    PrivateKMeans,
-    PrivatePlot,
-    PrivateRanking,
-    ShapDependence,
-    ShapImportance,
-    ShapRanking,
-    ShapValues,
-    Statistic,
-)
-from .explainers.blocks import adapters
-from .explainers.blocks.results import Votes
-from .explainers.clusters.centres import Centres
-from .explainers.clusters.results import ClusterExplanation, ClusterHistogram
-from .explainers.common.results import Curve, Several
-from .explainers.curves.results import DependenceCurve, EffectCurve
-from .explainers.importance.results import Importance
-from .explainers.interaction.results import OverallInteractions, PairInteractions
-from .explainers.local.results import LocalExplanation
-from .explainers.local.stream import LocalStream
-from .explainers.shapley.results import ShapDependenceResult, ShapImportanceResult, ShapRankingResult, ShapValuesResult
-from .explainers.statistics.results import CompletenessResult, Counts, Estimates
-from .ledger import Ledger
-from .ledger.accounting import Amount, Budget
+import importlib
+import threading
+from typing import TYPE_CHECKING, Any
+
 from .public import moved
-from .public.black_box import PrivateTraining
-from .public.clustering import Clustering
-from .public.model import Model
-from .public.schema import Boolean, Category, Number, Schema, Unit
-from .query.functions import Derived, Limits
-from .release.certificate import Certificate, Total, total
-from .release.explainer import Interactive
-from .release.explanation import Explanation, from_json, load
-from .release.plan import Plan
-from .release.preview import Preview
-from .release.session import Session
-from .release.uncounted import Uncounted
+
+if TYPE_CHECKING:
+    from .surface import *  # noqa: F403
 
 __version__ = "0.2.0"
 
 moved.install()
 
-__all__ = [
-    "AccountMismatch",
-    "AccumulatedEffects",
-    "Amount",
-    "AttributeShares",
-    "Boolean",
-    "Budget",
-    "BudgetExceeded",
-    "Category",
-    "Centres",
-    "Certificate",
-    "ClusterExplanation",
-    "ClusterHistogram",
-    "ClusterHistograms",
-    "Clustering",
-    "Completeness",
-    "CompletenessResult",
-    "Counts",
-    "Curve",
-    "DataCheck",
-    "DataError",
-    "DependenceCurve",
-    "Derived",
-    "Distribution",
-    "EffectCurve",
-    "Estimates",
-    "Explainer",
-    "Explanation",
-    "FeatureInteraction",
-    "Importance",
-    "Interactive",
-    "Ledger",
-    "LedgerCorrupt",
-    "LedgerError",
-    "LedgerUnavailable",
-    "Limits",
-    "LoadError",
-    "LocalExplanation",
-    "LocalLinear",
-    "LocalStream",
-    "MissingExtra",
-    "Model",
-    "ModelError",
-    "NotPrivate",
-    "Number",
-    "OverallInteractions",
-    "PairInteractions",
-    "PartialDependence",
-    "PellucidError",
-    "PermutationImportance",
-    "Plan",
-    "PlanError",
-    "Preview",
-    "PrivateKMeans",
-    "PrivatePlot",
-    "PrivateRanking",
-    "PrivateTraining",
-    "ReleaseFailed",
-    "Schema",
-    "SchemaError",
-    "Session",
-    "Several",
-    "ShapDependence",
-    "ShapDependenceResult",
-    "ShapImportance",
-    "ShapImportanceResult",
-    "ShapRanking",
-    "ShapRankingResult",
-    "ShapValues",
-    "ShapValuesResult",
-    "Statistic",
-    "StreamClosed",
-    "Total",
-    "Uncounted",
-    "Unit",
-    "Votes",
-    "adapters",
-    "from_json",
-    "load",
-    "sensitivity",
-    "total",
-]
+_loading: set[int] = set()
+
+
+def __getattr__(name: str) -> Any:
+    """Load everything when something is used: `pellucid --help` needs none of it, and pandas alone takes most of its time."""
+    # While everything is being loaded, its modules are looked for in the ordinary way.
+    if not name.startswith("__") or name == "__all__":
+        thread = threading.get_ident()
+        if thread not in _loading:
+            _loading.add(thread)
+            try:
+                whole = importlib.import_module(".surface", __name__)
+                globals().update({"__all__": whole.__all__, **{known: getattr(whole, known) for known in whole.__all__}})
+            finally:
+                _loading.discard(thread)
+            if name in globals():
+                return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *importlib.import_module(".surface", __name__).__all__})

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from ..errors import PellucidError
-from ..public.schema import did_you_mean
 
 app = typer.Typer()
 
@@ -23,6 +22,8 @@ def proof_text(claim: str) -> str:
     """
     known = claims()
     if claim not in known:
+        from ..public.schema import did_you_mean
+
         raise PellucidError(f"there is no proof of {claim!r}{did_you_mean(claim, known)}. `pellucid proof` lists all of them.")
     return known[claim].read_text(encoding="utf-8")
 

@@ -88,9 +88,7 @@ def _number_conditions(feature: Number, column: pa.Array) -> np.ndarray:
     if is_text(column.type):
         column = column.dictionary_encode()
     if pa.types.is_dictionary(column.type):
-        # Once for every text; the last entry is for an empty cell.
-        levels = np.append(_level_conditions(feature, column.dictionary), MISSING)
-        return levels[pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
+        return _by_level(column, lambda levels: _level_conditions(feature, levels), MISSING)
     return _found_conditions(feature, _as_floats(column))
 
 
@@ -122,11 +120,7 @@ def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
 def _as_floats(column: pa.Array) -> np.ndarray:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        if not len(column.dictionary):
-            return np.full(len(column), np.nan)
-        levels = _as_floats(column.dictionary)
-        codes = pc.fill_null(column.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-        return np.where(codes >= 0, levels[codes], np.nan)
+        return _by_level(column, _as_floats, np.nan)
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if is_text(kind):
@@ -153,11 +147,29 @@ def _decode_category(feature: Category, column: pa.Array, missing: int, unknown:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     positions = _positions(feature)
-    levels = np.array(
-        [_lookup(positions, cell, missing, unknown) for cell in cells_of(encoded.dictionary)] + [missing], dtype=float
-    )
-    # A null cell has no index; -1 points at the entry appended for it.
-    return levels[pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)]
+
+    def found(levels: pa.Array) -> np.ndarray:
+        return np.array([_lookup(positions, cell, missing, unknown) for cell in cells_of(levels)], dtype=float)
+
+    return _by_level(encoded, found, missing)
+
+
+def _by_level(column: pa.DictionaryArray, read: Callable[[pa.Array], np.ndarray], empty: float) -> np.ndarray:
+    """What is read of every cell, once for every value in the dictionary, and `empty` for a cell that has none."""
+    levels, codes = column.dictionary, column.indices
+    if codes.null_count or pa.types.is_uint64(codes.type):
+        codes = pc.fill_null(codes.cast(pa.int64()), -1)
+    places = codes.to_numpy(zero_copy_only=False)
+    if len(levels) > len(places):
+        # A few cells of a long dictionary: only the values that occur are read.
+        used, places = np.unique(places, return_inverse=True)
+        absent = int(len(used) > 0 and used[0] < 0)
+        levels, places = levels.take(pa.array(used[absent:])), places - absent
+    # A cell without a value has -1, and the first entry of the table.
+    table = np.concatenate([[empty], np.asarray(read(levels), dtype=float)])
+    result = fast.look_up(table, places, -1)
+    assert result is not None
+    return result
 
 
 @functools.lru_cache(maxsize=4096)

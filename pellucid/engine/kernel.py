@@ -56,9 +56,30 @@ def total(part: Sum, contributions: Contributions) -> list[int]:
     return whole
 
 
-def over_records(part: Sum, batches: Iterable[Rows]) -> Contributions:
-    """One contribution per record."""
-    return ((_one_each(part.map(rows), len(rows)), rows.parts) for rows in batches if len(rows))
+def over_records(parts: Sequence[Sum], batches: Iterable[Rows]) -> list[list[int]]:
+    """The exact totals of several sums over the same records, in one pass over their columns together.
+
+    Each map sees the columns and conditions it named, and no others. Those that named the same see the same batch.
+    """
+    wholes = [[0] * part.size for part in parts]
+    for rows in batches:
+        if not len(rows):
+            continue
+        seen: dict[Any, Rows] = {}
+        for whole, part in zip(wholes, parts):
+            named = part.columns, part.conditions
+            if named not in seen:
+                seen[named] = rows if len(parts) == 1 else _narrowed(rows, *named)
+            made = _one_each(part.map(seen[named]), len(rows))
+            whole[:] = [a + b for a, b in zip(whole, part.bound.totals(made, rows.parts))]
+    return wholes
+
+
+def _narrowed(rows: Rows, columns: Sequence[str], conditions: Sequence[str]) -> Rows:
+    # Without a column nothing would say how many rows there are.
+    names = columns or [next(iter(rows.columns))]
+    kept = {name: rows.conditions[name] for name in conditions}
+    return Rows(rows.schema, {name: rows.columns[name] for name in names}, rows.parts, rows.asking, kept)
 
 
 def _one_each(made: Any, records: int) -> Any:

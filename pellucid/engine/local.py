@@ -49,7 +49,7 @@ class LocalEngine:
         self.table.check_unchanged()
 
     def totals(self, query: Sum | Joint) -> list[int]:
-        return shielded(lambda: [value for part in parts_of(query) for value in total(part, self._contributions(part))])
+        return shielded(lambda: [value for found in self._totals(parts_of(query)) for value in found])
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str] = ()) -> Iterator[Rows]:
         return self._shown(columns, self.batch_rows, conditions)
@@ -60,10 +60,21 @@ class LocalEngine:
         found = checked(track(batches, count, "checking cells"), self.schema)
         return found if self.people is None else replace(found, ids=IdCheck.of(self.people.person, self.unit))
 
+    def _totals(self, parts: Sequence[Sum]) -> list[list[int]]:
+        """Sums over records share one pass; each of the others reads the table for itself."""
+        together = [part for part in parts if isinstance(part.over, Records)]
+        found = iter(self._of_records(together) if together else ())
+        return [next(found) if isinstance(part.over, Records) else total(part, self._contributions(part)) for part in parts]
+
+    def _of_records(self, parts: Sequence[Sum]) -> list[list[int]]:
+        size = min(batch_size(self.batch_rows, part.bound.width) for part in parts)
+        columns = tuple(dict.fromkeys(name for part in parts for name in part.columns))
+        conditions = tuple(dict.fromkeys(name for part in parts for name in part.conditions))
+        return over_records(parts, self._shown(columns, size, conditions))
+
     def _contributions(self, part: Sum) -> Contributions:
         over, size = part.over, batch_size(self.batch_rows, part.bound.width)
-        if isinstance(over, Records):
-            return over_records(part, self._shown(part.columns, size, part.conditions))
+        assert not isinstance(over, Records)
         # Pairs and blocks need rows in another order.
         batches = self._read(part.columns, self.batch_rows, part.conditions)
         whole = Rows.joined(batches, self.schema, self._names(part.columns), part.conditions)

@@ -54,15 +54,15 @@ class Prepared:
 
     def totals(self, asked: Sum | Joint) -> list[int]:
         """The exact totals of sums over records whose map works on the arrays, by `of`: the same integers as the engine's."""
-        return [value for part in parts_of(asked) for value in self._total(part)]
-
-    def _total(self, part: Sum) -> list[int]:
-        if not isinstance(part.over, Records) or not hasattr(part.map, "of"):
+        sums = parts_of(asked)
+        if not all(isinstance(part.over, Records) and hasattr(part.map, "of") for part in sums):
             raise AssertionError("prepared records answer sums over records whose map has `of` alone")
-        whole = [0] * part.size
+        wholes = [[0] * part.size for part in sums]
         for *arrays, parts in self.batches():
-            whole = [a + b for a, b in zip(whole, part.bound.totals(part.map.of(*arrays), parts))]
-        return whole
+            for whole, part in zip(wholes, sums):
+                made = part.map.of(*arrays)  # type: ignore[attr-defined]
+                whole[:] = [a + b for a, b in zip(whole, part.bound.totals(made, parts))]
+        return [value for whole in wholes for value in whole]
 
     def __repr__(self) -> str:
         return "Prepared()"

@@ -51,10 +51,10 @@ class Table(Protocol):
 
 
 class MemoryTable:
-    """An Arrow table in memory."""
+    """An Arrow table in memory. `ids` is the column that says whose a row is."""
 
-    def __init__(self, table: pa.Table):
-        self.table = table
+    def __init__(self, table: pa.Table, ids: str | None = None):
+        self.table, self.ids = table, ids
         self.rows = table.num_rows
         self.types = {field.name: field.type for field in table.schema}
 
@@ -68,17 +68,27 @@ class MemoryTable:
         """Arrow tables do not change, and the buffers of one that is `kept` are its own."""
 
     def kept(self) -> MemoryTable:
-        """A copy. Arrow shares the memory of NumPy, pandas and polars, where whoever has the array can write."""
+        """A copy. Arrow shares the memory of NumPy, pandas and polars, where whoever has the array can write.
+
+        Texts are kept as dictionaries: every pass over them then reads each of them once, and not once a row.
+        """
+        table = self.table
+        for place, field in enumerate(table.schema):
+            if field.name != self.ids and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+                # More than two gigabytes of different texts have no dictionary, and stay as they are.
+                encoded = _attempt(table.column(place).dictionary_encode)
+                table = table if encoded is None else table.set_column(place, field.name, encoded)
         # Measured first and then written in place: a buffer that grows would need twice the memory for a moment.
         measured = pa.MockOutputStream()
-        self._write(measured)
+        _write(table, measured)
         buffer = pa.allocate_buffer(measured.size())
-        self._write(pa.FixedSizeBufferWriter(buffer))
-        return MemoryTable(pa.ipc.open_stream(buffer).read_all())
+        _write(table, pa.FixedSizeBufferWriter(buffer))
+        return MemoryTable(pa.ipc.open_stream(buffer).read_all(), self.ids)
 
-    def _write(self, sink: pa.NativeFile) -> None:
-        with pa.ipc.new_stream(sink, self.table.schema) as writer:
-            writer.write_table(self.table)
+
+def _write(table: pa.Table, sink: pa.NativeFile) -> None:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
 
 
 State = tuple[int, ...]
@@ -97,10 +107,11 @@ class ParquetTable:
     """One Parquet file, or a folder of them, read a batch at a time.
 
     What is read are the files that were opened first, in the same state: this is checked on the open file, before the first and
-    after the last of its rows. Footers are those of the opening.
+    after the last of its rows. Footers are those of the opening. Texts are read as the dictionaries that files keep them as, but
+    for those of `ids`, the column that says whose a row is.
     """
 
-    def __init__(self, paths: Sequence[Path]):
+    def __init__(self, paths: Sequence[Path], ids: str | None = None):
         # Wherever this process goes meanwhile.
         self.paths = [path.absolute() for path in paths]
         states = _attempt(self._look)
@@ -114,6 +125,7 @@ class ParquetTable:
             raise DataError("the Parquet files of the folder differ in their columns; write them with one schema.")
         self._states, self._footers = states, footers
         self.rows, self.types = sum(footer.num_rows for footer in footers), schemas[0]
+        self._texts = [name for name, kind in self.types.items() if is_text(kind) and name != ids]
 
     def _look(self) -> list[State]:
         return [_state(os.stat(path)) for path in self.paths]
@@ -131,8 +143,9 @@ class ParquetTable:
             for path, state, footer in zip(self.paths, self._states, self._footers):
                 with pa.OSFile(str(path)) as file:
                     _check_state(file, state)
-                    reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20)
-                    for batch in reader.iter_batches(size, columns=list(columns), use_threads=False):
+                    texts = [name for name in self._texts if name in columns]
+                    reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20, read_dictionary=texts)
+                    for batch in _of_size(reader.iter_batches(size, columns=list(columns), use_threads=False), size):
                         yield {name: batch.column(name) for name in columns}
                     _check_state(file, state)
         except Exception:
@@ -141,6 +154,24 @@ class ParquetTable:
             # Most likely because somebody has written to it meanwhile.
             self.check_unchanged()
             raise DataError(UNREADABLE)
+
+
+def _of_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch | pa.Table]:
+    """The same rows, so many at a time: with dictionaries a batch of Arrow's ends where one of them does."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if not waiting and batch.num_rows == size:
+            yield batch
+            continue
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= size:
+            joined = pa.Table.from_batches(waiting)
+            yield joined.slice(0, size)
+            waiting, rows = joined.slice(size).to_batches(), rows - size
+    if rows:
+        yield pa.Table.from_batches(waiting)
 
 
 def _check_state(file: pa.OSFile, state: State) -> None:
@@ -169,7 +200,7 @@ def open_table(data: Any, columns: Sequence[str] | None = None, ids: str | None 
     Only `columns` are looked at where they are given; `ids` is the one that says whose a row is.
     """
     if isinstance(data, str | os.PathLike):
-        return _open_parquet(Path(data))
+        return _open_parquet(Path(data), ids)
     if isinstance(data, pd.DataFrame):
         return _from_columns([(str(name), data.iloc[:, i]) for i, name in enumerate(data.columns)], columns, ids)
     if isinstance(data, Mapping):
@@ -184,18 +215,18 @@ def open_table(data: Any, columns: Sequence[str] | None = None, ids: str | None 
         raise DataError("the table could not be read as an Arrow stream; try a pandas or polars DataFrame.")
     if len(set(arrow.column_names)) < len(arrow.column_names):
         raise DataError("the table has two columns of the same name; rename one of them.")
-    return MemoryTable(arrow if columns is None else arrow.select([c for c in columns if c in arrow.column_names]))
+    return MemoryTable(arrow if columns is None else arrow.select([c for c in columns if c in arrow.column_names]), ids)
 
 
-def _open_parquet(path: Path) -> ParquetTable:
+def _open_parquet(path: Path, ids: str | None) -> ParquetTable:
     if path.is_dir():
         files = sorted(found for found in path.glob("**/*.parquet") if found.is_file() and not _hidden(found.relative_to(path)))
         if not files:
             raise DataError(f"the folder {str(path)!r} holds no .parquet file; names that begin with '.' or '_' are left out.")
-        return ParquetTable(files)
+        return ParquetTable(files, ids)
     if not path.exists():
         raise DataError(f"the data file {str(path)!r} does not exist.")
-    return ParquetTable([path])
+    return ParquetTable([path], ids)
 
 
 def _hidden(path: Path) -> bool:
@@ -212,7 +243,7 @@ def _from_columns(columns: Sequence[tuple[str, Any]], wanted: Sequence[str] | No
     arrays = {name: _to_arrow(column, name == ids) for name, column in chosen}
     if len({len(array) for array in arrays.values()}) > 1:
         raise DataError("the columns of the table differ in length; every column needs one cell per row.")
-    return MemoryTable(pa.table(arrays))
+    return MemoryTable(pa.table(arrays), ids)
 
 
 def _to_arrow(column: Any, ids: bool = False) -> pa.Array:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import fields, replace
+from json.encoder import encode_basestring_ascii
+from operator import attrgetter
 from typing import Any
 
 from .values import Entry, pure_after, today, within
@@ -26,12 +28,28 @@ def start_of(name: str) -> str:
     return sha256(f"pellucid ledger {VERSION} {name}")
 
 
+_hashed, _later = attrgetter(*HASHED), attrgetter(*LATER)
+
+
 def entry_hash(entry: Entry) -> str:
-    # JSON keeps neighbouring fields apart, so that no text can be moved from one field to the next; `default` is for values
-    # whose type was tampered with, which must give another hash and not an exception. True and False are hashed as 1 and 0.
-    later = LATER if any(getattr(entry, name) is not None for name in LATER) else ()
-    values = [int(value) if isinstance(value, bool) else value for value in (getattr(entry, name) for name in HASHED + later)]
-    return sha256(json.dumps(values, separators=(",", ":"), default=repr))
+    # JSON keeps neighbouring fields apart, so that no text can be moved from one field to the next.
+    values, later = _hashed(entry), _later(entry)
+    if any(value is not None for value in later):
+        values += later
+    return sha256(f"[{','.join(map(_json, values))}]")
+
+
+def _json(value: Any) -> str:
+    """One value of a list as JSON has it. To encode whole lists takes longer, and is most of the work of verifying them."""
+    kind = type(value)
+    if kind is str:
+        return encode_basestring_ascii(value)
+    if kind is int:
+        return repr(value)
+    if value is None:
+        return "null"
+    # True and False are hashed as 1 and 0. Any other type was tampered with, and must give another hash and not an exception.
+    return repr(int(value)) if kind is bool else json.dumps(value, default=repr)
 
 
 def next_entry(start: str, head: Entry | None, **values: Any) -> Entry:
@@ -75,8 +93,8 @@ class Recount:
         return None
 
     def _account_fault(self, entry: Entry) -> str | None:
-        later = [number for number in (entry.pure, entry.pure_budget, entry.pure_spent) if number is not None]
-        if not all(isinstance(number, int) for number in (entry.amount, entry.budget, entry.spent, entry.bounded, *later)):
+        numbers = entry.amount, entry.budget, entry.spent, entry.bounded, *(n for n in _later(entry) if n is not None)
+        if not all(map(_is_whole, numbers)):
             return f"entry {entry.seq} holds an amount that is not a whole number"
         if (entry.kind == "open") == (entry.account in self.standing):
             return f"entry {entry.seq} opens an account twice, or uses one that was never opened"
@@ -110,9 +128,14 @@ class Recount:
                 pass
             case _:
                 return f"entry {entry.seq} is of an unknown kind"
-        if tuple(entry.standing.values()) != (budget, spent, bounded, pure_budget, pure_spent):
+        stands = budget, spent, bounded, pure_budget, pure_spent
+        if (entry.budget, entry.spent, entry.bounded, entry.pure_budget, entry.pure_spent) != stands:
             return f"the totals of entry {entry.seq} do not add up from the entries before it"
         if not within(budget, spent, pure_budget, pure_spent):
             return f"entry {entry.seq} spends more than the budget of its account"
-        self.standing[entry.account] = (budget, spent, bounded, pure_budget, pure_spent)
+        self.standing[entry.account] = stands
         return None
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int)

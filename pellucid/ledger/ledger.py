@@ -408,7 +408,7 @@ class Ledger:
         with self._store.reading() as turn:
             if len(hash) == 64:
                 return turn.contains(hash)
-            found = sum(entry.hash.startswith(hash) for entry in turn.entries(None))
+            found = turn.beginning(hash)
         if found > 1:
             raise LedgerError(f"{found} entries of this ledger begin with {hash}; give more digits of the one you mean.")
         return found == 1

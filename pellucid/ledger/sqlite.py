@@ -21,7 +21,7 @@ from ..errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from .chain import LATER, VERSION, start_of
 from .spool import FileSpool, MemorySpool, Spool
 from .store import LedgerStore
-from .tables import DECLARATIONS_INDEX, ENTRIES, FORMAT, RELEASES, TABLES, SqlReadingTurn, SqlWritingTurn
+from .tables import ENTRIES, FORMAT, LATER_INDEXES, RELEASES, TABLES, SqlReadingTurn, SqlWritingTurn
 
 T = TypeVar("T")
 LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
@@ -240,6 +240,8 @@ class SqliteStore(LedgerStore):
                 self._widen(connection)
             if logged and not fresh:
                 self._convert(connection)
+            if not fresh:
+                self._index(connection)
             self._patiently(lambda: self._make_durable(connection))
             connection.rollback()
             if fresh:
@@ -265,10 +267,25 @@ class SqliteStore(LedgerStore):
         self._patiently(lambda: _run(connection, "COMMIT"))
         _abandon(connection)
 
+    def _index(self, connection: Connection) -> None:
+        """A ledger of before gets the indexes that it lacks, if it can be written now: it works without."""
+        if not _unindexed(connection):
+            return
+        try:
+            _begin(connection, "BEGIN IMMEDIATE")
+            # Another process may have done it since.
+            for index in _unindexed(connection):
+                index.create(connection)
+            _run(connection, "COMMIT")
+        except DBAPIError as error:
+            if not _code(error).startswith(LOCKED + NO_PLACE + NO_ROOM):
+                raise
+        finally:
+            _abandon(connection)
+
     def _convert(self, connection: Connection) -> None:
         """A ledger of 0.1.0: from its log into the file, counted. Killed in between, it is such a ledger still."""
         _run(connection, "BEGIN IMMEDIATE")
-        DECLARATIONS_INDEX.create(connection, checkfirst=True)
         self._count_again(connection)
         _run(connection, f"PRAGMA journal_mode={self.journal}")
         connection.rollback()
@@ -374,6 +391,12 @@ def _lacking(connection: Connection) -> list[str]:
     """Columns that were added later, and are not there yet."""
     found = {row.name for row in connection.exec_driver_sql(f"PRAGMA table_info({ENTRIES.name})")}
     return [name for name in LATER if name not in found]
+
+
+def _unindexed(connection: Connection) -> list[sa.Index]:
+    """Indexes that were added later, and are not there yet."""
+    found = {row.name for row in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    return [index for index in LATER_INDEXES if index.name not in found]
 
 
 def _newest(connection: Connection) -> int:

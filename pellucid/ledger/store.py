@@ -77,6 +77,10 @@ class ReadingTurn(ABC):
     def contains(self, hash: str) -> bool:
         """Whether an entry has this hash."""
 
+    def beginning(self, start: str) -> int:
+        """How many entries have a hash that begins like this."""
+        return sum(entry.hash.startswith(start) for entry in self.entries())
+
     @abstractmethod
     def stray_text(self) -> int | None:
         """The number of a text that is stored for no entry, if there is one."""

@@ -52,25 +52,31 @@ RELEASES = Table(
     Column("text", Text, nullable=False),
 )
 # What a charge waits for is the pages it makes the disk sync, and each index is one more: so hashes, which are looked up by
-# auditors only, have none, and two indexes leave out the entries they are not about. The literal is for SQLite, which does
+# auditors only, have none, and the others leave out the entries they are not about. The literal is for SQLite, which does
 # not use such an index when the value is a parameter.
 IS_COMMIT = ENTRIES.c.kind == sa.literal_column("'commit'")
 COMMITS: dict[str, Any] = {"sqlite_where": IS_COMMIT, "postgresql_where": IS_COMMIT}
+IS_RESERVE = ENTRIES.c.kind == sa.literal_column("'reserve'")
+RESERVES: dict[str, Any] = {"sqlite_where": IS_RESERVE, "postgresql_where": IS_RESERVE}
 REFERS = ENTRIES.c.refers_to.is_not(None)
 IS_DECLARATION = ENTRIES.c.kind.in_([sa.literal_column("'table'"), sa.literal_column("'changed'")])
 sa.Index("entries_of_account", ENTRIES.c.account, ENTRIES.c.seq)
 sa.Index("commits_by_key", ENTRIES.c.account, ENTRIES.c.key, ENTRIES.c.seq, **COMMITS)
+RESERVES_INDEX = sa.Index("reserves_by_key", ENTRIES.c.account, ENTRIES.c.key, ENTRIES.c.seq, **RESERVES)
 sa.Index("one_commit_each", ENTRIES.c.refers_to, unique=True, sqlite_where=REFERS, postgresql_where=REFERS)
-DECLARATIONS_INDEX = sa.Index(
-    "declarations", ENTRIES.c.account, ENTRIES.c.seq, sqlite_where=IS_DECLARATION, postgresql_where=IS_DECLARATION
-)
+# By kind too: between two indexes that begin alike SQLite takes the one that happens to have been made last.
+DECLARED: dict[str, Any] = {"sqlite_where": IS_DECLARATION, "postgresql_where": IS_DECLARATION}
+DECLARATIONS_INDEX = sa.Index("declarations_by_kind", ENTRIES.c.account, ENTRIES.c.kind, ENTRIES.c.seq, **DECLARED)
+LATER_INDEXES = (RESERVES_INDEX, DECLARATIONS_INDEX)
+"""What ledgers of before do not have."""
 
 INSERT = ENTRIES.insert()
 INSERT_TEXT = RELEASES.insert()
 ALL = select(ENTRIES).order_by(ENTRIES.c.seq)
 OF_ACCOUNT = ALL.where(ENTRIES.c.account == bindparam("name"))
 FIRST = OF_ACCOUNT.limit(1)
-DECLARATIONS = OF_ACCOUNT.where(IS_DECLARATION)
+# Not in order: SQLite would rather read the whole account in order than sort a few entries.
+DECLARATIONS = select(ENTRIES).where(ENTRIES.c.account == bindparam("name"), IS_DECLARATION)
 ENDS = ALL.where(
     ENTRIES.c.seq.in_(
         [
@@ -82,16 +88,20 @@ ENDS = ALL.where(
 CHARGE = select(ENTRIES).where((ENTRIES.c.seq == bindparam("number")) | (ENTRIES.c.refers_to == bindparam("number")))
 NAMES = select(ENTRIES.c.account).where(ENTRIES.c.kind == "open").order_by(ENTRIES.c.seq)
 KNOWN_HASH = select(ENTRIES.c.seq).where(ENTRIES.c.hash == bindparam("hash"))
+BEGIN_SO = select(sa.func.count()).where(sa.func.substr(ENTRIES.c.hash, 1, bindparam("digits")) == bindparam("start"))
 PAID = (
     select(ENTRIES.c.seq)
-    .where(ENTRIES.c.account == bindparam("name"), ENTRIES.c.key == bindparam("key"), ENTRIES.c.kind == "reserve")
+    .where(ENTRIES.c.account == bindparam("name"), ENTRIES.c.key == bindparam("key"), IS_RESERVE)
     .where(ENTRIES.c.amount > 0)
     .limit(1)
 )
 WITH_TEXT = select(ENTRIES, RELEASES.c.text).outerjoin_from(ENTRIES, RELEASES, RELEASES.c.seq == ENTRIES.c.seq)
 EVERYTHING = WITH_TEXT.order_by(ENTRIES.c.seq)
 OF_KEY = WITH_TEXT.where(ENTRIES.c.account == bindparam("name"), ENTRIES.c.key == bindparam("key"))
-THREAD = OF_KEY.where(ENTRIES.c.seq > bindparam("after")).order_by(ENTRIES.c.seq)
+# Only charges and commits have a key. One after the other, so that each is found in the index that is about it.
+AFTER = OF_KEY.where(ENTRIES.c.seq > bindparam("after"))
+THREAD = sa.union_all(AFTER.where(IS_RESERVE), AFTER.where(IS_COMMIT)).order_by(sa.literal_column("1"))
+UNKEYED = AFTER.order_by(ENTRIES.c.seq)
 RELEASED = OF_KEY.where(IS_COMMIT).order_by(ENTRIES.c.seq.desc()).limit(1)
 STRAY_TEXT = (
     select(RELEASES.c.seq)
@@ -125,18 +135,19 @@ class SqlReadingTurn(ReadingTurn):
         return map(to_entry, rows)
 
     def everything(self) -> Iterator[tuple[Entry, str | None]]:
-        return ((to_entry(row), row.text) for row in self._connection.execute(EVERYTHING))
+        return ((to_entry(row), row[-1]) for row in self._connection.execute(EVERYTHING))
 
     def thread(self, account: str, key: str, after: int = 0) -> list[tuple[Entry, str | None]]:
-        rows = self._connection.execute(THREAD, {"name": account, "key": key, "after": after})
-        return [(to_entry(row), row.text) for row in rows]
+        rows = self._connection.execute(THREAD if key else UNKEYED, {"name": account, "key": key, "after": after})
+        return [(to_entry(row), row[-1]) for row in rows]
 
     def newest_release(self, account: str, key: str) -> tuple[Entry, str | None] | None:
         row = self._connection.execute(RELEASED, {"name": account, "key": key}).first()
         return None if row is None else (to_entry(row), row.text)
 
     def declarations(self, account: str) -> list[Entry]:
-        return [to_entry(row) for row in self._connection.execute(DECLARATIONS, {"name": account})]
+        found = map(to_entry, self._connection.execute(DECLARATIONS, {"name": account}))
+        return sorted(found, key=lambda entry: entry.seq)
 
     def charge(self, seq: int) -> tuple[Entry | None, Entry | None]:
         found = [to_entry(row) for row in self._connection.execute(CHARGE, {"number": seq})]
@@ -148,6 +159,9 @@ class SqlReadingTurn(ReadingTurn):
 
     def contains(self, hash: str) -> bool:
         return self._connection.execute(KNOWN_HASH, {"hash": hash}).first() is not None
+
+    def beginning(self, start: str) -> int:
+        return int(self._connection.execute(BEGIN_SO, {"start": start, "digits": len(start)}).scalar_one())
 
     def stray_text(self) -> int | None:
         return self._connection.execute(STRAY_TEXT).scalar()
@@ -167,8 +181,11 @@ class SqlWritingTurn(SqlReadingTurn, WritingTurn):
 
 
 def to_entry(row: Row[Any]) -> Entry:
-    values = dict(zip(FIELDS, row))
+    # Past the constructor, which sets the fields of a frozen value one by one: a ledger is read a hundred thousand at a time.
+    entry = object.__new__(Entry)
+    values = vars(entry)
+    values.update(zip(FIELDS, row))
     # A flag that is neither 0 nor 1 is handed on as it is: a bool of it would hide from the hash that it was edited.
     if type(values["bounded"]) is int and values["bounded"] in (0, 1):
         values["bounded"] = bool(values["bounded"])
-    return Entry(**values)
+    return entry

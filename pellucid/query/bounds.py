@@ -82,11 +82,24 @@ class Box(Bound):
         return clipped
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        if parts is not None:
-            return [self.weight * v for v in column_sums(self.integers(contributions, parts))]
         values = self._given(contributions)
-        sums = clipped_sums(values, self.centre, self.unit, UNITS) + [UNITS * len(values)] * self.count
+        loops = fast.loops(values.size)
+        if parts is not None:
+            sums = column_sums(self.integers(values, parts)) if loops is None else self._divided(loops, values, parts)
+        elif loops is not None:
+            sums = [*loops.box(fast.plain(values), self.centre, self.unit, float(UNITS)).tolist(), *self._counted(values)]
+        else:
+            sums = clipped_sums(values, self.centre, self.unit, UNITS) + self._counted(values)
         return [self.weight * v for v in sums]
+
+    def _counted(self, values: np.ndarray) -> list[int]:
+        return [UNITS * len(values)] * self.count
+
+    def _divided(self, loops: Any, values: np.ndarray, parts: np.ndarray) -> list[int]:
+        """The totals of rows of which each may use its part of the set, by a compiled loop."""
+        k, limit = fast.whole(np.maximum(parts, 1), len(values)), fast.whole(part_of(UNITS, parts), len(values))
+        sums = loops.shared_box(fast.plain(values), self.centre, self.unit, float(UNITS), np.ones(len(values)), k, limit)
+        return [*sums.tolist(), *[int(limit.sum())] * self.count]
 
     def added(self) -> Norms:
         return Norms(self.size * UNITS, self.size * UNITS**2, UNITS).times(self.weight)
@@ -124,22 +137,37 @@ class CountedBox(Box):
     def integers(self, values: Any, parts: Parts = None) -> np.ndarray:
         """`values`: (share, values). The share of a record that counts is 1, of one that is left out 0; of a couple of which one
         is left out it is a half, and the values are those of the other."""
+        share, given = self._shares(values)
+        k, limit, counted = self._counts(share, parts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weighed = (given - self.centre) * share[:, None]
+        centred = np.clip(to_grid(weighed, self.unit), -UNITS, UNITS)
+        centred = np.clip(np.sign(centred) * (np.abs(centred) // k[:, None]), -counted[:, None], counted[:, None])
+        beside = [counted] * self.count + [limit - counted] * self.left_out
+        return np.column_stack([centred, *beside])
+
+    def _shares(self, values: Any) -> tuple[np.ndarray, np.ndarray]:
         share, given = values
         share, given = np.asarray(share, dtype=float), np.asarray(given, dtype=float)
         if given.ndim != 2 or given.shape[1] != self.length or share.shape != (len(given),):
             raise AssertionError("a map must give one share and one row of values per record")
-        k = np.ones(1, dtype=np.int64) if parts is None else np.maximum(parts, 1)
-        limit = np.broadcast_to(part_of(UNITS, parts), len(given))
-        counted = np.minimum(np.clip(to_grid(share, 1 / UNITS), 0, UNITS) // k, limit)[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):
-            weighed = (given - self.centre) * share[:, None]
-        centred = np.clip(to_grid(weighed, self.unit), -UNITS, UNITS)
-        centred = np.clip(np.sign(centred) * (np.abs(centred) // k[:, None]), -counted, counted)
-        beside = [counted] * self.count + [limit[:, None] - counted] * self.left_out
-        return np.hstack([centred, *beside])
+        return share, given
+
+    def _counts(self, share: np.ndarray, parts: Parts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For every row: how many parts there are, what it may count at most, and what it counts."""
+        k = fast.whole(1 if parts is None else np.maximum(parts, 1), len(share))
+        limit = fast.whole(part_of(UNITS, parts), len(share))
+        return k, limit, np.minimum(np.clip(to_grid(share, 1 / UNITS), 0, UNITS) // k, limit)
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return [self.weight * v for v in column_sums(self.integers(contributions, parts))]
+        share, given = self._shares(contributions)
+        loops = fast.loops(given.size)
+        if loops is None:
+            return [self.weight * v for v in column_sums(self.integers(contributions, parts))]
+        k, limit, counted = self._counts(share, parts)
+        sums = loops.shared_box(fast.plain(given), self.centre, self.unit, float(UNITS), fast.plain(share), k, counted).tolist()
+        beside = [int(counted.sum())] * self.count + [int((limit - counted).sum())] * self.left_out
+        return [self.weight * v for v in (*sums, *beside)]
 
     def added(self) -> Norms:
         most = max(self.length + self.count, int(self.left_out))
@@ -211,6 +239,9 @@ class Cells(Bound):
                 flat = cell[:, 0]
                 return [int(v) * self.counts for v in np.bincount(flat[(flat >= 0) & (flat < self.cells)], minlength=self.cells)]
             weight = np.ones(cell.shape)
+        loops = fast.loops(cell.size) if cell.dtype.kind in "iu" and cell.ndim == 2 else None
+        if loops is not None:
+            return self._looped(loops, cell, weight, value, parts)
         inside = (cell >= 0) & (cell < self.cells)
         place = np.where(inside, cell, 0).astype(np.intp)
         limit = np.broadcast_to(part_of(UNITS, parts), len(cell))
@@ -230,6 +261,16 @@ class Cells(Bound):
         if count is not None:
             out += self._per_cell(place, count)
         return out
+
+    def _looped(self, loops: Any, cell: np.ndarray, weight: Any, value: Any, parts: Parts) -> list[int]:
+        """The same totals by a compiled loop."""
+        k, limit = (
+            fast.whole(per_row, len(cell)) for per_row in (1 if parts is None else np.maximum(parts, 1), part_of(UNITS, parts))
+        )
+        place, weight = np.array(cell, dtype=np.int64, order="C"), fast.plain(np.broadcast_to(weight, cell.shape))
+        given = np.empty((0, 1)) if self.value is None else fast.plain(np.broadcast_to(value, cell.shape))
+        values, counts = loops.cells(place, weight, given, k, limit, self.cells, UNITS, self.counts, self.unit or 1.0)
+        return [*(values.tolist() if self.value is not None else ()), *(counts.tolist() if self.counts else ())]
 
     def _per_cell(self, place: np.ndarray, amounts: np.ndarray) -> list[int]:
         # float64 weights add up exactly below 2^53: 2^16 rows of 2^32·places units stay far below, larger batches are cut.
@@ -313,7 +354,7 @@ class CrossCells(Bound):
 
     def _compiled(self, group: np.ndarray, values: Any) -> list[int] | None:
         """The same totals by a compiled loop, where there is one and no record lies outside."""
-        count = fast.counter() if len(group) >= 4096 else None
+        count = fast.counter() if len(group) >= 4096 and fast.pays(len(group) * len(self.sizes) // 8) else None
         if count is None:
             return None
         out: list[int] = []
@@ -393,7 +434,12 @@ class Ball(Bound):
         return z if parts is None else np.where(parts[:, None] > 0, np.sign(z) * (np.abs(z) // np.maximum(parts, 1)[:, None]), 0)
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return column_sums(self.integers(contributions, parts))
+        values = np.asarray(contributions, dtype=float)
+        loops = fast.loops(values.size) if parts is None else None
+        if loops is None:
+            return column_sums(self.integers(values, parts))
+        squares = fast.whole(self.LIMIT**2, len(values))
+        return column_sums(loops.into_ball(fast.plain(values), self.unit, float(self.LIMIT), squares).astype(np.int64))
 
     def added(self) -> Norms:
         return Norms(ceil_sqrt(self.length * self.LIMIT**2), self.LIMIT**2, self.LIMIT)
@@ -453,8 +499,20 @@ class Gram(Bound):
         z = np.clip(to_grid(values, self.radius / self.LIMIT), -self.LIMIT, self.LIMIT)
         return shrink_into_ball(z, limit)
 
+    def _rows(self, values: Any, parts: Parts) -> np.ndarray:
+        """Integer rows inside the set, as floats."""
+        values = np.asarray(values, dtype=float)
+        loops = fast.loops(values.size)
+        if loops is None:
+            return self.integers(values, parts).astype(float)
+        limit = fast.whole(part_of(self.LIMIT**2, parts), len(values))
+        if parts is not None:
+            values = values / np.sqrt(np.maximum(parts, 1))[:, None]
+        found: np.ndarray = loops.into_ball(fast.plain(values), self.radius / self.LIMIT, float(self.LIMIT), limit)
+        return found
+
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        z = self.integers(contributions, parts).astype(float)
+        z = self._rows(contributions, parts)
         upper = np.triu_indices(self.length)
         total = [0] * self.size
         for start in range(0, len(z), 1 << 16):

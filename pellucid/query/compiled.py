@@ -3,10 +3,51 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+LOADING = 1 << 25
+"""Numbers that are bounded without Numba in about the time that Numba takes to load."""
+_bounded = 0
+
+
+def loops(work: int) -> Any:
+    """The loops of `loops.py` for a batch of so many numbers, or None where the NumPy version is to be used.
+
+    That is where Numba is not installed, and as long as loading it would take longer than all batches so far have taken without.
+    """
+    return _loaded() if pays(work) else None
+
+
+def pays(work: int) -> bool:
+    """Whether to use Numba for so much work: once it is loaded, or once all that was done without would have paid for that."""
+    global _bounded
+    if "numba" not in sys.modules:
+        _bounded += work
+    return "numba" in sys.modules or _bounded >= LOADING
+
+
+@functools.cache
+def _loaded() -> Any:
+    try:
+        return importlib.import_module(".loops", __package__)
+    except ImportError:
+        return None
+
+
+def plain(numbers: Any) -> np.ndarray:
+    """Floats, row after row and open to writing: a loop is compiled anew for every other kind of array."""
+    array = np.ascontiguousarray(numbers, dtype=float)
+    return array if array.flags.writeable else array.copy()
+
+
+def whole(numbers: np.ndarray | int, rows: int) -> np.ndarray:
+    """Integers, one for every row."""
+    return np.array(np.broadcast_to(numbers, rows), dtype=np.int64)
 
 
 @functools.cache
@@ -61,7 +102,8 @@ def taker() -> Callable[[np.ndarray, np.ndarray, int], np.ndarray | None] | None
 
 def look_up(table: np.ndarray, values: np.ndarray, low: int = 0) -> np.ndarray | None:
     """table[values - low] by the quickest way there is; None when a value lies outside."""
-    take = taker() if len(values) >= 4096 else None
+    # A look-up takes about an eighth of what bounding a number takes.
+    take = taker() if len(values) >= 4096 and pays(len(values) // 8) else None
     if take is not None:
         return take(table, values, low)
     place = values.astype(np.int64, copy=False)

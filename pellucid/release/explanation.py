@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import importlib
 import itertools
 import json
 import types
@@ -163,6 +164,9 @@ def _revived(declared: Any, value: Any) -> Any:
 
 def _of_kind(kind: str) -> type[Explanation]:
     if kind not in _KINDS:
+        # Kinds are known once their classes are imported, which somebody who uses this module alone has not done.
+        getattr(importlib.import_module(__name__.partition(".")[0]), Explanation.__name__)
+    if kind not in _KINDS:
         raise LoadError(f"saved explanation of kind {kind!r}: this version does not know it; upgrade pellucid.")
     return _KINDS[kind]
 
@@ -182,16 +186,22 @@ def checked_level(level: float) -> float:
     return float(level)
 
 
-def from_json(text: str) -> Explanation:
-    """An explanation from the text of `to_json()`."""
+def saved(text: str) -> dict[str, Any]:
+    """What `to_json()` wrote, as it was written: "format", "kind", "content" and "certificate"."""
     try:
-        body = json.loads(text)
-        version, kind, content = body["format"], body["kind"], body["content"]
+        body: dict[str, Any] = json.loads(text)
+        version, _, _ = body["format"], body["kind"], body["content"]
     except (json.JSONDecodeError, KeyError, TypeError):
         raise LoadError("this is not a saved explanation; use a file written by save().") from None
     if version != FORMAT:
         raise LoadError(f"saved explanation of format {version!r}: this version reads format {FORMAT}; upgrade pellucid.")
-    explanation = _of_kind(kind).from_content(content)
+    return body
+
+
+def from_json(text: str) -> Explanation:
+    """An explanation from the text of `to_json()`."""
+    body = saved(text)
+    explanation = _of_kind(body["kind"]).from_content(body["content"])
     return explanation.certified(Certificate.from_dict(body["certificate"])) if body.get("certificate") else explanation
 
 

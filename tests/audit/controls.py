@@ -228,6 +228,8 @@ def not_clipped(patch):
         return [int(column) for column in to_grid(values - centre, unit).sum(axis=0)]
 
     patch.setattr(bounds, "clipped_sums", sums)
+    # Whatever else has loaded Numba.
+    patch.setattr(bounds.fast, "loops", lambda work: None)
 
 
 def forgotten_count(patch):

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import importlib
+import types
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -155,6 +157,22 @@ class Inflated:
 
 def _larger(value):
     return [1000 * v for v in value] if isinstance(value, list) else 1000 * value
+
+
+def unclipped_loops(monkeypatch):
+    """The compiled loops of bounds as they would be if they had been written without clipping."""
+    loops, far = importlib.import_module("pellucid.query.loops"), 2**50
+    monkeypatch.setattr(loops, "on_grid", lambda number, limit: float(np.rint(number)) if number == number else 0.0)
+    box, shared, cells, ball, moments = (
+        getattr(loops, name).py_func for name in ("box", "shared_box", "cells", "into_ball", "into_moments")
+    )
+    return types.SimpleNamespace(
+        box=box,
+        shared_box=lambda *given: shared(*given[:-1], given[-1] + far),
+        cells=lambda cell, weight, value, parts, most, *rest: cells(cell, weight, value, parts, most + far, *rest),
+        into_ball=lambda values, unit, limit, squares: ball(values, unit, limit, squares * 0 + 2**62),
+        into_moments=lambda *given: moments(*given[:-3], far, far, far),
+    )
 
 
 def check_noise(explainer, data, schema, relation, currency, test_source=None, draws=400):

@@ -22,6 +22,7 @@ from checks import (
     public_for,
     record,
     release,
+    unclipped_loops,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ from pellucid.engine import LocalEngine
 from pellucid.explainers.blocks.base import OnBlocks
 from pellucid.explainers.clusters.scores import CombinationScore
 from pellucid.mechanisms import Norms
-from pellucid.query import Choice, bounds, parts_of
+from pellucid.query import Choice, bounds, compiled, parts_of
 from pellucid.query.scores import QuantileScore
 
 EXPLAINERS = [getattr(pel.explainers, name) for name in pel.explainers.__all__ if name != "Explainer"]
@@ -281,8 +282,17 @@ def far_apart(people):
     return (low, high), (high, with_rows(pd.DataFrame([dict.fromkeys(people)]), people.iloc[1:].to_dict("records")))
 
 
+@pytest.fixture(params=["NumPy", "compiled"])
+def bounded_by(request, monkeypatch):
+    """What bounds compute with: for a few records it is NumPy, unless something else has loaded Numba before."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "loops", lambda work: None if request.param == "NumPy" else compiled._loaded())
+    return request.param
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_bounds_are_enforced_whatever_a_map_returns(explainer, model, schema, relation):
+def test_bounds_are_enforced_whatever_a_map_returns(explainer, model, schema, relation, bounded_by):
     people = make_people(30)
     neighbours = far_apart(people) if relation == "replace" else [(people.iloc[:-1], people)]
     for example in examples(explainer, model, schema):
@@ -290,8 +300,11 @@ def test_bounds_are_enforced_whatever_a_map_returns(explainer, model, schema, re
             check_inflated(example, *pair, schema, relation)
 
 
-def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch):
+def test_sabotaged_clipping_is_noticed(explainer, model, schema, monkeypatch, bounded_by):
     """8. Without clipping, a record outside its set must give it away."""
+    if bounded_by == "compiled":
+        sabotaged = unclipped_loops(monkeypatch)
+        monkeypatch.setattr(compiled, "loops", lambda work: sabotaged)
     monkeypatch.setattr(bounds.np, "clip", lambda values, *limits, **options: values)
     monkeypatch.setattr(bounds, "_within", lambda shares, limit: shares)
     monkeypatch.setattr("pellucid.explainers.shapley.bound._shrink", lambda z, limits, k: z)

@@ -378,6 +378,25 @@ class EngineConformance(ABC):
     def test_a_joint_query_over_everything(self):
         self.compare(people(), Joint([over(Blocks(5)), OF_RECORDS[0], over(Pairs(2)), over(Couples())]))
 
+    @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
+    def test_sums_that_read_other_columns_and_conditions_side_by_side(self, unit):
+        """However an engine shares its passes, each map sees the columns and conditions that its sum names, and no others."""
+        seen = []
+
+        def look(rows):
+            seen.append((tuple(rows.columns), tuple(rows.conditions)))
+            return count(rows)
+
+        looks = [
+            Sum(look, Box(1, 0, 1), columns=("sex", "age")),
+            Sum(look, Box(1, 0, 1), columns=("word",), conditions=("word",)),
+        ]
+        joint = Joint([*OF_CONDITIONS, *OF_RECORDS, over(Pairs()), *looks])
+        self.compare(people(), joint, "replace", unit)
+        seen.clear()
+        self.made(people(), "replace", unit)[0].totals(joint)
+        assert {(("sex", "age"), ()), (("word",), ("word",))} == set(seen)
+
     @pytest.mark.parametrize("relation", RELATIONS)
     def test_couples_need_a_public_number_of_records(self, relation):
         unit = UNITS[1] if relation == "replace" else UNITS[0]

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pellucid as pel
-from pellucid.engine import LocalEngine
+from pellucid.engine import LocalEngine, kernel
 from pellucid.engine.decode import decode
 from pellucid.engine.tables import open_table
-from pellucid.query import Sum
+from pellucid.query import Joint, Sum
 from pellucid.query import compiled as fast
 from pellucid.query.bounds import Box
 
@@ -354,3 +354,21 @@ def test_a_file_of_another_kind_is_to_be_converted(tmp_path):
     (tmp_path / "people.csv").write_text("age,sex\n30,F\n")
     with pytest.raises(pel.DataError, match=r"only Parquet files are read.*read_csv.*to_parquet"):
         open_table(tmp_path / "people.csv")
+
+
+def test_sums_over_records_share_one_pass(monkeypatch):
+    """A joint query reads and decodes each column once; maps that name the same columns are given the same rows."""
+    decoded, given = [], []
+    whole = kernel.decode
+    monkeypatch.setattr(kernel, "decode", lambda feature, column: decoded.append(1) or whole(feature, column))
+    schema = pel.Schema({name: pel.Number(0, 1) for name in "abc"})
+    engine = LocalEngine({name: np.linspace(0, 1, 50) for name in "abc"}, schema, "replace", pel.Unit())
+
+    def of(rows):
+        given.append(rows)
+        return rows["b"][:, None]
+
+    sums = [Sum(of, Box(1, 0, 1), columns=columns) for columns in (("a", "b"), ("b",), ("b", "c"), ("b",))]
+    assert engine.totals(Joint(sums)) == 4 * engine.totals(sums[1])
+    assert len(decoded) == 3 + 1
+    assert given[1] is given[3] and set(given[0].columns) == {"a", "b"} and set(given[1].columns) == {"b"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,14 +28,27 @@ class InCluster:
     feature: int | None
 
     def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        records = self.space.records(rows.columns)
-        cell = self.space.nearest(records, self.centres)[:, None]
+        records, nearest = _placed(rows, self.space, self.centres)
+        cell = nearest[:, None]
         whole = np.ones(cell.shape)
         if self.feature is None:
             return cell, whole, None
         own = records[:, self.feature, None]
         width = self.space.widths[self.feature]
         return (cell, whole, own - HALF) if width == 1 else (cell * width + own.astype(np.intp), whole, None)
+
+
+_PLACED: weakref.WeakKeyDictionary[Rows, tuple[Space, np.ndarray, np.ndarray, np.ndarray]] = weakref.WeakKeyDictionary()
+"""Of a batch that the features of an iteration share, as long as there is that batch: its records and their nearest centres."""
+
+
+def _placed(rows: Rows, space: Space, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The records of a batch in coordinates, and the nearest centre of each."""
+    known = _PLACED.get(rows)
+    if known is None or known[0] is not space or known[1] is not centres:
+        records = space.records(rows.columns)
+        known = _PLACED[rows] = (space, centres, records, space.nearest(records, centres))
+    return known[2], known[3]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,12 @@ import numpy as np
 from ...errors import PlanError
 from ...mechanisms import Norms
 from ...public.schema import Relation
+from ...query import compiled as fast
 from ...query.bound import MeasuredBound, Parts, ceil_sqrt, to_grid
 from ...query.reviewed import reviewed
+
+WIDEST = 1 << 17
+"""Wider than any row of the set, and small enough that the float factors of shrinking are exact enough to start from."""
 
 
 @reviewed
@@ -80,27 +84,36 @@ class Moments(MeasuredBound):
         triangle = [1.0 if i == j else math.sqrt(0.5) for i, j in zip(rows, columns)]
         return (*triangle, *(1.0,) * self.length)
 
-    def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
-        """Rows on the grid, shrunk into the set: a row of a person who has k rows into a k-th of it."""
+    def _given(self, values: Any) -> np.ndarray:
         values = np.asarray(values, dtype=float)
         if values.ndim != 2 or values.shape[1] != self.length + 1:
             raise AssertionError("a map must give one row of values and a label per record")
+        return values
+
+    def integers(self, values: np.ndarray, parts: Parts = None) -> np.ndarray:
+        """Rows on the grid, shrunk into the set: a row of a person who has k rows into a k-th of it."""
+        values = self._given(values)
         k = np.ones(len(values), dtype=np.int64) if parts is None else np.asarray(parts, dtype=np.int64)
         kept = np.maximum(k, 1)
         z = to_grid(values / np.sqrt(kept)[:, None], math.sqrt(self.unit))
-        # Wider than any row of the set, and small enough that the float factors below are exact enough to start from.
-        z = np.where(k[:, None] > 0, np.clip(z, -(1 << 17), 1 << 17), 0)
+        z = np.where(k[:, None] > 0, np.clip(z, -WIDEST, WIDEST), 0)
         return _shrink(z, self.joint_limit // kept, self.slope_limit // kept, self.label_limit // kept)
 
     def totals(self, contributions: Any, parts: Parts = None) -> list[int]:
-        return self.total_of(self.integers(contributions, parts))
+        values = self._given(contributions)
+        loops = fast.loops(values.size)
+        if loops is None:
+            return self.total_of(self.integers(values, parts))
+        limits, k = (self.joint_limit, self.slope_limit, self.label_limit), 1 if parts is None else parts
+        rows = loops.into_moments(fast.plain(values), math.sqrt(self.unit), float(WIDEST), fast.whole(k, len(values)), *limits)
+        return self.total_of(rows)
 
     def total_of(self, rows: np.ndarray) -> list[int]:
         """The exact totals of integer rows that are inside the set: 2^16 of them stay below 2^53 in a float product."""
         upper = np.triu_indices(self.length)
         total = [0] * self.size
         for start in range(0, len(rows), 1 << 16):
-            piece = rows[start : start + (1 << 16)].astype(float)
+            piece = rows[start : start + (1 << 16)].astype(float, copy=False)
             products = piece[:, : self.length].T @ piece
             flat = (*products[:, : self.length][upper], *products[:, self.length])
             total = [a + int(b) for a, b in zip(total, flat)]

@@ -106,18 +106,19 @@ def _local(explanation: Any) -> LocalExplanation:
 
 
 def _answered(said: Said) -> Answered:
-    told, about = _local(said.explanation), said.about
-    std, pull = (None if one is None else tuple(one.tolist()) for one in (told.std, told.pull))
+    told, about = said.content, said.about
+    # Answers of 0.1.0 say less.
+    std, pull = (None if told.get(name) is None else tuple(map(float, told[name])) for name in ("std", "pull"))
     return Answered(
         tuple(about["asked"]),
-        tuple(told.phi.tolist()),
+        tuple(map(float, told["phi"])),
         said.number,
         std,
-        told.excess,
-        told.gain,
+        told.get("excess"),
+        told.get("gain"),
         about["level"],
         pull,
-        told.gain_error,
+        told.get("gain_error"),
     )
 
 

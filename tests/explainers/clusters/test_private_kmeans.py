@@ -25,6 +25,8 @@ from sources import Scaled, Seeded
 from test_contract import HOSTILE, far_apart, shape_of, with_rows
 
 import pellucid as pel
+from pellucid.engine import LocalEngine
+from pellucid.explainers.clusters import iteration
 from pellucid.explainers.clusters.centres import Space
 from pellucid.explainers.clusters.fitted import FittedGrid, Marginals, cleared, cuts_of
 from pellucid.explainers.clusters.iteration import Iteration, count_weight
@@ -483,3 +485,18 @@ def test_a_preview_says_when_clusters_drown():
     (verdict,) = session.preview(PrivateKMeans(2, ["age"], iterations=1), epsilon=8.0).notes
     assert verdict.startswith("verdict: centres of clusters of about 150 people are known to ±0.")
     assert 0 < session.cost_for(PrivateKMeans(3, ["age", "bmi"], iterations=2), error=10.0) < 100
+
+
+def test_an_iteration_places_a_batch_once_and_keeps_nothing_of_it(monkeypatch):
+    """The features of an iteration share a batch and who is nearest to what in it, as long as there is that batch."""
+    placed = []
+    whole = Space.nearest
+    monkeypatch.setattr(Space, "nearest", lambda *given: placed.append(1) or whole(*given))
+    rng = np.random.default_rng(0)
+    schema = pel.Schema({name: pel.Number(0, 1) for name in "abc"})
+    engine = LocalEngine({name: rng.uniform(0, 1, 200) for name in "abc"}, schema, "replace", pel.Unit(), batch_rows=100)
+    space = Space(tuple(schema), tuple(schema.values()))
+    centres = np.array([[0.2] * 3, [0.8] * 3])
+    engine.totals(Iteration(space, 2, 1.0).query(centres))
+    assert len(placed) == 2, "three features and two batches"
+    assert not len(iteration._PLACED)
