@@ -70,7 +70,7 @@ class Ours:
 
     def __init__(self, column: Column, delta: float):
         self.column = column
-        budget = pel.Budget(epsilon=1000.0, delta=delta)
+        budget = pel.Budget(epsilon=1000.0, delta=delta, accounting="zcdp" if delta else None)
         self.session, model = lookup_session(
             column.feature, column.name, column.values, column.grid, column.answers, column.output, budget=budget
         )
@@ -134,7 +134,7 @@ def effects(tables: tuple[str, ...], options) -> int:
                 return (column.public[:, np.searchsorted(middles, wanted)][: variation.PUBLIC_RECORDS] - lo) / (hi - lo)
 
             for epsilon in (0.5, 1.0):
-                budget = pel.Budget(epsilon=100.0, delta=options.delta)
+                budget = pel.Budget(epsilon=100.0, delta=options.delta, accounting="zcdp" if options.delta else None)
                 session, model = lookup_session(
                     column.feature, column.name, column.values, grid, column.at(grid), column.output, budget=budget
                 )

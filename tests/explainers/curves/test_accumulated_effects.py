@@ -101,7 +101,7 @@ def test_a_factorisation_changes_the_noise_not_the_curve(silent, people, schema,
 def test_too_many_categories_are_refused_before_paying():
     wide = pel.Schema({"c": pel.Category(list(range(1100)))})
     model = pel.Model(lambda d: d["c"] / 1100, output=(0, 1), features=["c"], trained_on="other data")
-    session = pel.Session({"c": list(range(1100))}, wide, budget=pel.Budget(epsilon=1.0, delta=1e-6))
+    session = pel.Session({"c": list(range(1100))}, wide, budget=pel.Budget(epsilon=1.0, delta=1e-6, accounting="zcdp"))
     with pytest.raises(pel.PlanError, match="1024"):
         session.release(pel.AccumulatedEffects(model, "c"), epsilon=0.5)
     assert session.spent == 0
