@@ -1,4 +1,4 @@
-"""New accounts with a δ, which count either way, against pure and zCDP accounts of the same ε: expected errors, from public things alone.
+"""New accounts with a δ, which count either way, against pure and zCDP accounts of the same ε: errors from public things alone.
 
     python benchmarks/either.py
 
