@@ -205,7 +205,7 @@ class AccumulatedEffects(AlongFeatures):
         sums = np.linalg.solve(one.asked, answer.numbers[: len(intervals)] * clip)
         like, spread = public_steps(public, self.model, along, intervals)
         keep = np.ones(len(mass))
-        if spread is not None:
+        if like is not None and spread is not None:
             keep = accumulate.kept_part(like, spread, mass, one.asked, law.std, count_law.std)
         own = accumulate.mean_effects(sums, mass, self.model.range)
         effects = own if like is None else keep * own + (1 - keep) * like
@@ -270,7 +270,7 @@ class AccumulatedEffects(AlongFeatures):
             asked, law = combinations(public, mass, weights), noise.times(clip)
             like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
             keep = np.ones(k)
-            if spread is not None:
+            if like is not None and spread is not None:
                 keep = accumulate.kept_part(like, spread, mass, asked, law.std, plan["places"].noise.std)
             alone = accumulate.noise_alone(mass / keep, weights, asked, law, effects, count_std, 0.95)
             away = accumulate.curve_of_sums(np.ones(k), weights) * (0 if spread is None else (1 - keep) * spread)
@@ -278,9 +278,8 @@ class AccumulatedEffects(AlongFeatures):
             labels += [f"{along.name}, border {i}" for i in range(k + 1)]
         error = np.concatenate(errors)
         notes = (
-            "assumes equally filled intervals, categories of which the second is half as frequent as the first, the third a third, "
-            "and so on, and steps and a clip like those of public records; the bars of the result are wider by what the clip may "
-            "have cut off",
+            "assumes equally filled intervals, categories of which the second is half as frequent as the first and so on, and steps "
+            "and a clip like those of public records; the bars of the result are wider by what the clip may have cut off",
         )
         return Expected(tuple(labels), error, float(2**0.5 * error.max()), notes)
 
