@@ -8,8 +8,8 @@
 Published: 20 evenly spaced points and Laplace noise for their L1 norm, for all of ε. Before: K-norm noise on the grid that the
 version before chose. Ours: plans, maps, bounds, calibration, production noise and post-processing of the package; the model's
 answers, for people and for public records, are looked up. Mean integrated squared errors, evenly over the declared range and
-weighted by people; replace-one. Ranks: of all points, and of the flat pieces of the truth. With --effects: accumulated effects, against those over the released intervals with exact sums,
-exact counts and no clip.
+weighted by people; replace-one. Ranks: of all points, and of the flat pieces of the truth.
+With --effects: accumulated effects, against those over the released intervals with exact sums, exact counts and no clip.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def main() -> int:
             print(f"| **{what}** | {epsilon:g} | | " + " | ".join(f"{v:.2f}" for v in told) + " |")
         told = [row[6] for row in rows if row[8] > MOVES]
         if told:
-            print(f"ε = {epsilon:g}: {len(told)} of {len(rows)} curves move more than {MOVES:g} errors, and ranks of their pieces "
-                  f"are {median(told):.2f} in the median, {min(told):.2f} at least")  # fmt: skip
+            some = f"{len(told)} of {len(rows)} curves move more than {MOVES:g} errors"
+            print(f"ε = {epsilon:g}: {some}; ranks of their pieces: median {median(told):.2f}, least {min(told):.2f}")
     return 0
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/reports.py
 
-Adult and Bike: eight features each, numbers and categories, of the models of the published comparison. ACS New York, on which nothing
-was chosen: its four numeric columns, at an eighth each, of a boosted model. Plans, the kind of release that the account takes, maps,
-bounds, calibration, production noise and post-processing are the package's own; the model's answers are looked up. Errors are root
-mean squares over the released points, relative to the standard deviation of the curve without noise.
+Adult and Bike: eight features each, numbers and categories, of the models of the published comparison. ACS New York, on which
+nothing was chosen: its four numeric columns, at an eighth each, of a boosted model. Plans, the kind of release that the account
+takes, maps, bounds, calibration, production noise and post-processing are the package's own; the model's answers are looked up.
+Errors are root mean squares over the released points, relative to the standard deviation of the curve without noise.
 """
 
 from __future__ import annotations
