@@ -339,7 +339,8 @@ def likely_masses(along: Along, intervals: int, rows: float, noise: float) -> np
     if not along.categorical:
         return np.full(intervals, max(rows / intervals, 1.0))
     mass = 1 / np.arange(1.0, intervals + 2)
-    mass = np.random.default_rng(7).permutation(rows * mass / mass.sum())[:intervals]
+    mixed = np.argsort(np.arange(1, intervals + 2) * 0.618034 % 1)
+    mass = (rows * mass / mass.sum())[mixed][:intervals]
     return np.maximum(mass, max(noise, 1.0))
 
 
