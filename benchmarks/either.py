@@ -1,4 +1,4 @@
-"""Accounts that count either way against pure and zCDP accounts of the same ε: expected errors, from public things alone.
+"""New accounts with a δ, which count either way, against pure and zCDP accounts of the same ε: errors from public things alone.
 
     python benchmarks/either.py
 
@@ -126,8 +126,8 @@ def main() -> None:
     model = pel.Model(risk, output=(0, 1), features=features, trained_on="other data")
     budgets = {
         "pure": pel.Budget(args.epsilon),
-        "zcdp": pel.Budget(args.epsilon, args.delta),
-        "either": pel.Budget(args.epsilon, args.delta, accounting="either"),
+        "zcdp": pel.Budget(args.epsilon, args.delta, accounting="zcdp"),
+        "either": pel.Budget(args.epsilon, args.delta),
     }
     sessions = {kind: pel.Session(table, SCHEMA, budget=budget) for kind, budget in budgets.items()}
     single(sessions, model)

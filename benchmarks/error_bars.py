@@ -89,7 +89,7 @@ def coverage(case: Case, options) -> str:
     NoiseLaw.draws = kept_draws  # type: ignore[method-assign]
     source.current = Seeded(zlib.crc32(case.label.encode()))
     feature, values, grid, answers = column(case, options)
-    budget = pel.Budget(epsilon=case.epsilon, delta=case.delta)
+    budget = pel.Budget(epsilon=case.epsilon, delta=case.delta, accounting="zcdp" if case.delta else None)
     session, model = lookup_session(
         feature, case.feature, values, grid, answers, (0, 1), budget=budget, neighbors=case.neighbors, expected_rows=len(values)
     )

@@ -8,8 +8,8 @@
 Published: 20 evenly spaced points and Laplace noise for their L1 norm, for all of ε. Before: K-norm noise on the grid that the
 version before chose. Ours: plans, maps, bounds, calibration, production noise and post-processing of the package; the model's
 answers, for people and for public records, are looked up. Mean integrated squared errors, evenly over the declared range and
-weighted by people; replace-one. With --effects: accumulated effects, against those over the released intervals with exact sums,
-exact counts and no clip.
+weighted by people; replace-one. Ranks: of all points, and of the flat pieces of the truth.
+With --effects: accumulated effects, against those over the released intervals with exact sums, exact counts and no clip.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from pellucid.public.grids import curve_points, edge_candidates
 from pellucid.release.door import Ask
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
+MOVES = 3.0
+"""A curve has an order to agree on where its standard deviation is so many times the error."""
 
 
 def even_weights(x: np.ndarray) -> np.ndarray:
@@ -70,7 +72,7 @@ class Ours:
 
     def __init__(self, column: Column, delta: float):
         self.column = column
-        budget = pel.Budget(epsilon=1000.0, delta=delta)
+        budget = pel.Budget(epsilon=1000.0, delta=delta, accounting="zcdp" if delta else None)
         self.session, model = lookup_session(
             column.feature, column.name, column.values, column.grid, column.answers, column.output, budget=budget
         )
@@ -98,10 +100,12 @@ class Ours:
             lower, upper = made.interval()
             drawn.append(made.y)
             covered.append((lower <= truth) & (truth <= upper))
-            ranks.append(spearman(made.y, truth))
+            ranks.append((spearman(made.y, truth), spearman(*pieces(made.y, truth))))
         realised = np.sqrt(((np.array(drawn) - truth) ** 2).mean())
         preview = float(np.sqrt((self.explainer.expected(plan).error ** 2).mean())) / 1.96
-        facts = {"covered": float(np.mean(covered)), "spearman": float(np.mean(ranks)), "preview": realised / preview}
+        every, flat = np.mean(ranks, axis=0)
+        facts = {"covered": float(np.mean(covered)), "spearman": every, "pieces": flat, "preview": realised / preview}
+        facts["moves"] = float(truth.std() / realised)
         return errors(column, along.grid, np.array(drawn)), facts, f"{along.method} {len(along.grid)}"
 
 
@@ -110,6 +114,13 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
         return 1.0
     ranks = [np.argsort(np.argsort(np.round(v, 12), kind="stable"), kind="stable") for v in (a, b)]
     return float(np.corrcoef(*ranks)[0, 1])
+
+
+def pieces(y: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A curve and the truth with one number for each flat piece of the truth, inside which there is no order to agree on."""
+    start = np.concatenate([[0], np.flatnonzero(np.abs(np.diff(truth)) > 1e-6 * max(np.ptp(truth), 1e-300)) + 1])
+    size = np.diff(np.concatenate([start, [len(truth)]]))
+    return np.add.reduceat(y, start) / size, np.add.reduceat(truth, start) / size
 
 
 def effects(tables: tuple[str, ...], options) -> int:
@@ -134,7 +145,7 @@ def effects(tables: tuple[str, ...], options) -> int:
                 return (column.public[:, np.searchsorted(middles, wanted)][: variation.PUBLIC_RECORDS] - lo) / (hi - lo)
 
             for epsilon in (0.5, 1.0):
-                budget = pel.Budget(epsilon=100.0, delta=options.delta)
+                budget = pel.Budget(epsilon=100.0, delta=options.delta, accounting="zcdp" if options.delta else None)
                 session, model = lookup_session(
                     column.feature, column.name, column.values, grid, column.at(grid), column.output, budget=budget
                 )
@@ -174,25 +185,30 @@ def main() -> int:
     if options.effects:
         return effects(tables, options)
     head = (
-        "| column | ε | way, points | / published, even | people | / before, even | people | covered | ranks | error / preview |"
+        "| column | ε | way, points | / published, even | people | / before, even | people | covered | ranks | ranks of "
+        "pieces | error / preview | moves / error |"
     )
-    print(head + "\n" + "|---" * 10 + "|")
+    print(head + "\n" + "|---" * 12 + "|")
     for table in tables:
         for column in columns(table, options.shared, Path(options.cache), options.rows):
             ours = Ours(column, options.delta)
             for epsilon in EPSILONS:
                 mine, facts, way = ours.measured(epsilon, options.draws)
                 ratios = (*(mine / published(column, epsilon, 300)), *(mine / before(column, epsilon, 300)))
-                row = (*ratios, facts["covered"], facts["spearman"], facts["preview"])
+                row = (*ratios, *(facts[f] for f in ("covered", "spearman", "pieces", "preview", "moves")))
                 found[epsilon].append(row)
                 told = " | ".join(f"{v:.2f}" if i != 4 else f"{v:.3f}" for i, v in enumerate(row))
                 print(f"| {table} {column.name} ({len(column.values)}) | {epsilon:g} | {way} | {told} |", flush=True)
     for epsilon, rows in found.items():
         each = list(zip(*rows))
-        middle = (*(median(c) for c in each[:4]), np.mean(each[4]), median(each[5]), median(each[6]))
-        worst = (*(max(c) for c in each[:4]), min(each[4]), min(each[5]), max(each[6]))
+        middle = (*(median(c) for c in each[:4]), np.mean(each[4]), *(median(c) for c in each[5:]))
+        worst = (*(max(c) for c in each[:4]), *(min(c) for c in each[4:7]), max(each[7]), min(each[8]))
         for what, told in (("median", middle), ("worst", worst)):
             print(f"| **{what}** | {epsilon:g} | | " + " | ".join(f"{v:.2f}" for v in told) + " |")
+        told = [row[6] for row in rows if row[8] > MOVES]
+        if told:
+            some = f"{len(told)} of {len(rows)} curves move more than {MOVES:g} errors"
+            print(f"ε = {epsilon:g}: {some}; ranks of their pieces: median {median(told):.2f}, least {min(told):.2f}")
     return 0
 
 

@@ -52,7 +52,10 @@ def sigma(options) -> None:
             bound = ShapleyVectors(d, lo, hi, (lo + hi) / 2)
             delta2 = math.sqrt(bound.replaced().l2_squared) * bound.unit / n
             found = analytic_sigma(delta2, epsilon, DELTA)
-            rho, pure = (_std(of, (lo, hi), n, budget) for budget in (pel.Budget(epsilon, delta=DELTA), pel.Budget(epsilon)))
+            rho, pure = (
+                _std(of, (lo, hi), n, budget)
+                for budget in (pel.Budget(epsilon, delta=DELTA, accounting="zcdp"), pel.Budget(epsilon))
+            )
             numbers = [f"{hi - lo:.4g}", f"{delta2:.3g}", f"**{found:.3g}**", f"{rho:.3g}", f"{pure:.3g}"]
             rows.append([kind, origin, *numbers, theirs, guess])
             if not origin.startswith("F_max"):

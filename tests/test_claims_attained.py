@@ -409,7 +409,7 @@ def test_composition_is_attained():
     assert pel.total(made).epsilon == pytest.approx(lost) and session.spent == pytest.approx(lost)
     with pytest.raises(pel.BudgetExceeded):
         session.release(pel.Distribution("v", bins=3), epsilon=1e-9)
-    rho = pel.Session({"v": [0.1, 0.9] * 20}, ONE, budget=pel.Budget(epsilon=1.0, delta=1e-6))
+    rho = pel.Session({"v": [0.1, 0.9] * 20}, ONE, budget=pel.Budget(epsilon=1.0, delta=1e-6, accounting="zcdp"))
     made = [rho.release(pel.Distribution("v", bins=b), share=Fraction(2, 5)).certificate for b in (2, 3)]
     assert pel.total(made).rho == pytest.approx(float(rho.budget.amount * Fraction(4, 5)))
     assert delta_of_rho(pel.total(made).rho, pel.total(made).epsilon) <= 1e-6 * (1 + 1e-9)

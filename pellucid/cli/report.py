@@ -60,7 +60,8 @@ def page(items: Sequence[tuple[str, Explanation]], title: str = "Explanations", 
     parts = [f"<h1>{html.escape(title)}</h1>"]
     if budget is not None:
         spent, whole = budget
-        share = min(100.0, 100 * float(spent) / float(whole)) if float(whole) else 0.0
+        counted = [a.epsilon if getattr(a, "currency", "") == "either" else float(a) for a in budget]
+        share = min(100.0, 100 * counted[0] / counted[1]) if counted[1] else 0.0
         parts.append(
             f"<p>Spent on this account: {html.escape(str(spent))} of {html.escape(str(whole))}.</p>"
             f'<div class="budget"><div style="width:{share:.1f}%"></div></div>'

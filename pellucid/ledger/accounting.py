@@ -19,6 +19,9 @@ TINIEST_DELTA = Fraction(1, 10**300)
 Accounting = Literal["pure", "zcdp", "either"]
 Kind = Literal["pure", "zcdp"]
 
+LEAST = 1000
+"""The smallest price, in stored integers."""
+
 CURRENCY: dict[str, Currency] = {"pure": "epsilon", "zcdp": "rho"}
 """What releases of a kind, and accounts that count one kind only, are charged in."""
 
@@ -27,8 +30,9 @@ CURRENCY: dict[str, Currency] = {"pure": "epsilon", "zcdp": "rho"}
 class Budget:
     """How much may ever be learned about anyone in one private object.
 
-    With delta=0 the account counts pure ε. With delta > 0 it counts zCDP ρ, the largest ρ that implies (ε, δ); with
-    accounting="either" it takes pure and zCDP releases, each in the kind that errs less, and is never worse than either account.
+    With delta=0 the account counts pure ε. With delta > 0 it counts zCDP ρ, the largest ρ that implies (ε, δ), and a new one
+    takes pure releases too, where they err less and nothing is lost by it. accounting="either" takes the kind that errs less in
+    any case, accounting="zcdp" no pure ones. Accounts that exist count as they did.
 
     >>> Budget(epsilon=2.0).currency, Budget(epsilon=2.0, delta=1e-6).currency
     ('epsilon', 'rho')
@@ -41,7 +45,8 @@ class Budget:
     delta: float = 0.0
     """The probability with which the bound on ε may fail, 0 for a bound that always holds."""
     accounting: Accounting | None = None
-    """How releases are counted: "pure", "zcdp" or "either". Without it, "pure" for delta=0 and "zcdp" otherwise."""
+    """How releases are counted: "pure", "zcdp" or "either". Without it, "pure" for delta=0; else as the account does, and in a
+    new one either way, in favour of zCDP wherever the price is an ε."""
 
     def __post_init__(self) -> None:
         epsilon, delta = exact("epsilon", self.epsilon), exact("delta", self.delta)
@@ -136,12 +141,14 @@ class Budget:
             if self.counts == "either" and value <= exact("epsilon", self.epsilon):
                 # At one order the whole account may be worth 1e-12 less than at the best one.
                 amount = min(amount, whole)
+        elif name == "rho" and self.counts == "either" and value <= rho_of_epsilon_delta(self.epsilon, self.delta):
+            amount = min(value, whole)
         else:
             amount = value
         # The ledger counts in units of 1e-12. Rounding the price down, and calibrating to the rounded price, lets three thirds
         # fill an account; rounding charges up afterwards would not.
         units = math.floor(amount * RESOLUTION)
-        if units < 1000:
+        if units < LEAST:
             raise PlanError(f"{name}={float(value):g} is too small to pay for anything; an ε below 1e-3 is rarely useful.")
         return Spend(currency, Fraction(units, RESOLUTION))
 

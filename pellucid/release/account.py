@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,6 +28,10 @@ class OpenAccount:
     """The number of the ledger's entry that declared the table this session holds; 0 for the first one."""
     order: Fraction | None = None
     """The Rényi order that the account was opened with, if it counts either way."""
+    _zcdp: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """How much was spent when all charges were known to be zCDP."""
+    careful: bool = False
+    """Whether a budget that did not say how it counts opened it: it pays for all that a zCDP account would, and speaks of ρ."""
 
     @classmethod
     def open(
@@ -45,9 +49,10 @@ class OpenAccount:
     ) -> OpenAccount:
         """Reopen the account on the terms it was created with, for the table it was created for; create it if that is wanted.
 
-        A budget that does not say how it counts is counted as the account is.
+        A budget that does not say how it counts is counted as the account is; a new account with a δ counts either way.
         """
-        if budget.accounting is None and budget.delta and ledger.currency(name) == "either":
+        careful = budget.accounting is None and budget.delta > 0 and ledger.currency(name) in (None, "either")
+        if careful:
             budget = replace(budget, accounting="either")
         opened = ledger.open_account(
             name,
@@ -58,14 +63,17 @@ class OpenAccount:
             table=Declared.of(schema.to_dict()["features"], people),
             changed=changed,
         )
-        return cls(ledger, opened.name, budget, opened.changed, opened.order)
+        return cls(ledger, opened.name, budget, opened.changed, opened.order, {"spent": 0}, careful)
 
     def reserve(self, spend: Spend, *, key: str, request: str, by: str, purpose: str) -> Reservation:
         """Charge the account, if it still stands for the table that this session holds."""
-        return self.ledger.reserve(
+        paid = self.ledger.reserve(
             self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose, changed=self.changed,
             currency=spend.currency,
         )  # fmt: skip
+        if spend.currency == "rho" and paid.spent - charge_units(spend.amount) == self._zcdp.get("spent"):
+            self._zcdp["spent"] = paid.spent
+        return paid
 
     def prepaid(self, *, key: str, request: str, by: str, purpose: str) -> Reservation:
         """Put a question on record that was paid for before."""
@@ -79,6 +87,10 @@ class OpenAccount:
     @property
     def spent(self) -> Amount:
         stands = self.standing
+        if self.counts_either and stands.pure_spent is None and stands.spent != self._zcdp.get("spent"):
+            charges = [entry for entry in self.ledger.history(self.name) if entry.kind == "reserve"]
+            if all(entry.pure is None for entry in charges):
+                self._zcdp["spent"] = sum(entry.amount for entry in charges)
         return self._either_spent(stands) if self.counts_either else self.amount(stands.spent)
 
     @property
@@ -87,12 +99,12 @@ class OpenAccount:
 
     def left_of(self, stands: Account) -> Amount:
         """What is left of an account that stands like this."""
-        return both.left(stands) if self.counts_either else self.amount(stands.remaining)
+        return both.left(stands, self.careful) if self.counts_either else self.amount(stands.remaining)
 
     @property
     def whole(self) -> Amount:
         stands = self.standing
-        return both.whole(stands) if self.counts_either else self.amount(stands.budget)
+        return both.whole(stands, self.careful) if self.counts_either else self.amount(stands.budget)
 
     @property
     def counts_either(self) -> bool:
@@ -112,6 +124,9 @@ class OpenAccount:
             return [self.budget.price(epsilon, rho, share, from_units(stands.budget), kind)]
         made, refused = [], None
         kinds: tuple[Kind, ...] = (kind,) if kind else ("zcdp",) if rho is not None else ("pure", "zcdp")
+        if self.careful:
+            # What is wrong with a request is said as in a zCDP account.
+            kinds = kinds[::-1]
         for each in kinds:
             whole = stands.pure_budget if each == "pure" else stands.budget
             assert whole is not None
@@ -133,6 +148,10 @@ class OpenAccount:
     def afterwards(self, spend: Spend) -> str:
         """What a release would leave, in words, where the account counts either way."""
         return both.afterwards(self.standing, charge_units(spend.amount), spend.currency) if self.counts_either else ""
+
+    def suits(self, stands: Account, spend: Spend, other: Spend, share: bool) -> bool:
+        """Whether a release may be of this kind unasked, where the other kind is offered too (`either.suits`)."""
+        return not self.careful or both.suits(stands, spend, other, share)
 
     def guarantee(self, spend: Spend) -> tuple[float, float, float | None]:
         """(ε, δ, ρ) that an amount stands for."""
@@ -161,7 +180,7 @@ class OpenAccount:
 
     def _either_spent(self, stands: Account | Reservation) -> Amount:
         assert self.order is not None
-        return both.spent(stands, self.order, self.budget.delta)
+        return both.spent(stands, self.order, self.budget.delta, self.careful, stands.spent == self._zcdp.get("spent"))
 
     def noise_is_private(self) -> bool:
         """Whether noise comes from the operating system; if not, the ledger remembers it before anything is released."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +134,7 @@ class Session:
         self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None
     ) -> Plan:
         """What a release would ask, stage by stage, with the noise of each. Touches no data, charges nothing."""
-        return self._best(explainer, self._account.prices(epsilon, rho, share, kind))
+        return self._best(explainer, self._account.prices(epsilon, rho, share, kind), share=share is not None)
 
     def preview(
         self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None
@@ -156,16 +156,36 @@ class Session:
             expected.gap,
             {name: float(part) for name, part in plan.shares.items()},
             free or self._account.can_pay(spend),
-            (*expected.notes, *remarks, *([RECORD_NOTE] if once else []), *([plan.useless] if plan.useless else [])),
+            (
+                *([] if free else self._other_kind(explainer, plan, kind, {"epsilon": epsilon, "rho": rho, "share": share})),
+                *expected.notes,
+                *remarks,
+                *([RECORD_NOTE] if once else []),
+                *([plan.useless] if plan.useless else []),
+            ),
             free,
             "" if free or not self._account.can_pay(spend) else self._account.afterwards(spend),
         )
 
+    def _other_kind(self, explainer: Explainer, plan: Plan, kind: Kind | None, cost: dict[str, Any]) -> list[str]:
+        """That kind="pure" would err less, where a careful account does not take it unasked."""
+        if not self._account.careful or kind or cost["rho"] is not None or plan.public.spend.currency == "epsilon":
+            return []
+        try:
+            pure = self._plan(explainer, self._account.prices(**cost, kind="pure")[0])
+        except PlanError:
+            return []
+        ratio = math.sqrt(self._mean_square(explainer, plan) / max(self._mean_square(explainer, pure), 1e-300))
+        if not (ratio > 1.1 and self._account.can_pay(pure.public.spend)):
+            return []
+        left = self._account.afterwards(pure.public.spend)
+        return [f"with kind='pure' the error would be {ratio:.2g} times smaller; {left}"]
+
     def cost_for(self, explainer: Explainer, error: float) -> Amount:
         """The smallest amount for which every output's 95 % error is at most `error`. Touches no data, charges nothing.
 
-        The result is a number in the account's currency and carries `.epsilon`; pass it on as `epsilon=` (or `rho=`). Where the
-        account counts either way it is an ε, for the kind of release that reaches the error for less.
+        The result is a number in the account's currency and carries `.epsilon`; pass it on as `epsilon=` (or `rho=`). With a δ it
+        is a ρ; with accounting="either" it is an ε, for the kind of release that reaches the error for less.
         """
         if not (isinstance(error, int | float) and math.isfinite(error) and error > 0):
             raise PlanError(f"error={error!r}: give a positive number in the units of the output.")
@@ -188,18 +208,23 @@ class Session:
             middle = (low + high) / 2
             low, high = (low, middle) if reached(middle) else (middle, high)
         found = Fraction(math.ceil(high * 10**9), 10**9)
-        if self._account.counts_either:
+        if self._priced_either:
             return Amount.meaning(float(found), "either", float(found), self.budget.delta, None)
         return Amount.of(self.budget, found)
 
     @property
     def _priced(self) -> Currency:
         """What prices are looked for in."""
-        return "rho" if self.budget.currency == "rho" else "epsilon"
+        return "epsilon" if self.budget.currency == "epsilon" else "rho"
+
+    @property
+    def _priced_either(self) -> bool:
+        """Whether a price is looked for among both kinds; a careful account has those of a zCDP account."""
+        return self._account.counts_either and not self._account.careful
 
     def _error(self, explainer: Explainer, amount: Fraction) -> float:
         """The largest error for a price, the smaller of the two where it may be paid either way."""
-        offers = self._account.prices(epsilon=amount) if self._account.counts_either else [Spend(self._priced, amount)]
+        offers = self._account.prices(epsilon=amount) if self._priced_either else [Spend(self._priced, amount)]
         found, refused = [], None
         for spend in offers:
             try:
@@ -241,9 +266,11 @@ class Session:
         An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
         noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
         it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget). Where the account counts either way,
-        the release is pure or zCDP, whichever errs less and can be paid for; `kind` settles it.
+        the release is pure or zCDP, whichever errs less and can be paid for; `kind` settles it. If the budget did not say how it
+        counts, an `epsilon` short of all that is left buys zCDP, of which small prices add up to less.
         """
-        plan = self._best(explainer, self._account.prices(epsilon, rho, share, kind), again=True, fresh=fresh)
+        offers = self._account.prices(epsilon, rho, share, kind)
+        plan = self._best(explainer, offers, again=True, fresh=fresh, share=share is not None)
         if explainer.asks_one_by_one:
             raise PlanError(
                 f"{type(explainer).__name__} answers questions one after another: "
@@ -400,17 +427,23 @@ class Session:
         again: bool = False,
         fresh: bool = False,
         standing: Account | None = None,
+        share: bool = False,
     ) -> Plan:
-        """The plan for one of these prices: what was released before, or else what can be paid for, with the smallest error."""
+        """The plan for one of these prices: what was released before, or else what can be paid for, with the smallest error.
+
+        `share` tells that the prices are parts of the account.
+        """
         if len(offers) == 1:
             return self._plan(explainer, offers[0], again)
         made, stands = self._plans(explainer, offers, again), standing or self._account.standing
 
-        def order(plan: Plan) -> tuple[bool, bool, float]:
+        def order(plan: Plan) -> tuple[bool, bool, bool, float]:
             free, spend = not fresh and self._is_free(explainer, plan), plan.public.spend
             # What is pure is paid for on the pure side: of the zCDP side it would take far more than a zCDP release does.
             left = stands.pure_remaining if spend.currency == "epsilon" else stands.remaining
-            return not free, charge_units(spend.amount) > left, self._mean_square(explainer, plan)
+            other = next((offer for offer in offers if offer.currency != spend.currency), None)
+            suits = other is None or self._account.suits(stands, spend, other, share)
+            return not free, charge_units(spend.amount) > left, not suits, self._mean_square(explainer, plan)
 
         return made[0] if len(made) == 1 else min(made, key=order)
 
@@ -438,7 +471,8 @@ class Session:
         stands = self._account.standing
         charges, squares, payable = [], [], 0
         for explainer, cost in requests:
-            plan = self._best(explainer, self._account.prices(**cost), standing=stands)
+            share = cost.get("share") is not None
+            plan = self._best(explainer, self._account.prices(**cost), standing=stands, share=share)
             if kind is not None and "rho" not in cost and not self._is_free(explainer, plan):
                 plan = self._best(explainer, self._account.prices(**{"kind": kind, **cost}), standing=stands)
             squares.append(self._mean_square(explainer, plan) if self._account.counts_either else 1.0)
@@ -458,6 +492,9 @@ class Session:
         for plan in made:
             if self.ledger.thread(self.name, request_of(explainer, plan.public, stream=name).key):
                 return plan
+        if self._account.careful:
+            # A stream is asked an unknown number of questions, and many cost less in ρ.
+            return next((plan for plan in made if plan.public.spend.currency == "rho"), made[0])
         return self._best(explainer, [plan.public.spend for plan in made])
 
     def _plans(self, explainer: Explainer, offers: list[Spend], again: bool) -> list[Plan]:
@@ -474,7 +511,15 @@ class Session:
         return made
 
     def _mean_square(self, explainer: Explainer, plan: Plan) -> float:
-        """How large the error will be, from public things: the mean square of the half-widths that a preview shows."""
+        """How large the error will be, from public things: the mean square of the half-widths that a preview shows.
+
+        Kinds are compared by it, and the ledger shows which was taken: so that this tells nothing about a record asked about, one
+        in the middle of all ranges stands in for it.
+        """
+        if getattr(explainer, "record", None) is not None and is_dataclass(explainer):
+            middle = {name: None if c.stands_in else c.label(c.fill) for name, c in self.schema.items()}
+            explainer = replace(explainer, record=middle)
+            plan = self._plan(explainer, plan.public.spend)
         try:
             expected = explainer.expected(plan)
         except PlanError:

@@ -25,7 +25,7 @@ def square(preview):
 @pytest.mark.parametrize("explainer", [SEX, AGES, pel.Distribution("age", bins=74)])
 @pytest.mark.parametrize("cost", [{"epsilon": 0.3}, {"epsilon": 1.0}, {"share": 1}, {"share": 0.1}, {"share": 0.01}])
 def test_a_release_is_never_worse_than_in_a_pure_or_a_zcdp_account(explainer, cost):
-    made, pure, zcdp = (session(b).preview(explainer, **cost) for b in (EITHER, pel.Budget(1.0), pel.Budget(1.0, 1e-6)))
+    made, pure, zcdp = (session(b).preview(explainer, **cost) for b in (EITHER, PURE, ZCDP))
     assert square(made) == pytest.approx(min(square(pure), square(zcdp)), rel=1e-9)
     assert made.affordable and made.spend in (pure.spend, zcdp.spend)
 
@@ -163,14 +163,92 @@ def test_a_raised_account_goes_on_at_its_order(tmp_path):
 
 
 def test_a_budget_that_does_not_say_is_counted_as_the_account_is(tmp_path):
-    path = tmp_path / "l.db"
+    path, unsaid = tmp_path / "l.db", pel.Budget(1.0, 1e-6)
+    zcdp = pel.Budget(1.0, 1e-6, accounting="zcdp")
     session(name="a", ledger=path, create=True).release(SEX, epsilon=0.4)
-    again = session(pel.Budget(1.0, 1e-6), name="a", ledger=path)
+    again = session(unsaid, name="a", ledger=path)
     assert again.budget == EITHER and again.spent.epsilon == 0.4
-    session(pel.Budget(1.0, 1e-6), name="b", ledger=path, create=True)
-    for name, budget in (("a", pel.Budget(1.0, 1e-6, accounting="zcdp")), ("b", EITHER)):
+    session(unsaid, name="b", ledger=path, create=True)
+    first = session(zcdp, name="c", ledger=path, create=True)
+    made = first.release(SEX, share=0.5)
+    old = session(unsaid, name="c", ledger=path)
+    assert old.budget.currency == "rho" and old.spent == first.spent and old.preview(SEX, share=0.5).free
+    assert old.release(SEX, share=1 / 2).certificate.entry == made.certificate.entry
+    assert old.release(AGES, share=0.5).certificate.rho == made.certificate.rho, "an account of zCDP stays one"
+    for name, budget in (("a", zcdp), ("b", zcdp), ("c", EITHER)):
         with pytest.raises(pel.AccountMismatch, match="currency"):
             session(budget, name=name, ledger=path)
+
+
+UNSAID, ZCDP, PURE = pel.Budget(1.0, 1e-6), pel.Budget(1.0, 1e-6, accounting="zcdp"), pel.Budget(1.0)
+
+
+def paid(opened, costs):
+    """How many of these releases are paid for, one after another, and the squares of their expected errors."""
+    found = []
+    for i, cost in enumerate(costs):
+        explainer = pel.Distribution("age", bins=i % 30 + 2)
+        try:
+            expected = square(opened.preview(explainer, **cost))
+            opened.release(explainer, **cost, fresh=True)
+        except pel.BudgetExceeded:
+            break
+        found.append(expected)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_a_zcdp_account_pays_for_by_epsilon_a_new_account_does_and_no_worse(seed):
+    rng = np.random.default_rng(seed)
+    costs = [{"epsilon": float(e)} for e in rng.choice([0.05, 0.1, 0.25, 0.4], 25)] + [{"epsilon": 0.9}]
+    if seed % 2:
+        # The very last part may be pure: nothing is left for others.
+        opened = session(ZCDP)
+        costs = costs[: len(paid(opened, costs))]
+        costs.append({"epsilon": opened.remaining.epsilon})
+    before, now = paid(session(ZCDP), costs), paid(session(UNSAID), costs)
+    assert len(now) >= len(before) and all(a <= b * (1 + 1e-6) for a, b in zip(now, before))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shares_that_add_up_to_one_are_all_paid_for(seed):
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(rng.integers(2, 14), 0.6)) * 0.999 + 0.001 / 14
+    costs = [{"share": float(s)} for s in shares * (1 - 1e-9) / shares.sum()]
+    pure = paid(session(PURE), costs)
+    assert len(paid(session(UNSAID), costs)) == len(pure) == len(costs)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 8, 20])
+def test_equal_shares_of_a_new_account_are_no_worse_than_in_either_other(k):
+    costs = [{"share": f"{1 / k:.12f}"}] * k
+    pure, zcdp, unsaid = (paid(session(budget), costs) for budget in (PURE, ZCDP, UNSAID))
+    assert len(unsaid) == k and np.mean(unsaid) <= min(np.mean(pure), np.mean(zcdp)) * (1 + 1e-9)
+
+
+def test_a_new_account_speaks_of_rho_as_a_zcdp_account_does():
+    new, zcdp = session(UNSAID), session(ZCDP)
+    assert float(new.whole) == float(new.remaining) == pytest.approx(float(zcdp.whole), rel=1e-9) and float(new.spent) == 0
+    assert new.whole.epsilon == 1.0 and new.cost_for(SEX, error=50) == pytest.approx(zcdp.cost_for(SEX, error=50), rel=1e-9)
+    assert new.preview(SEX, rho=zcdp.whole).affordable, "all that a zCDP account holds"
+    shown = new.preview(SEX, epsilon=0.5)
+    assert shown.spend.currency == "rho" and "kind='pure' the error would be 2.3 times smaller" in str(shown)
+    assert (
+        "kind=" not in str(new.preview(SEX, epsilon=1.0)) and new.preview(SEX, epsilon=0.5, kind="pure").spend.currency != "rho"
+    )
+    new.release(SEX, epsilon=0.5)
+    new.release(AGES, rho=float(new.remaining))
+    assert float(new.remaining) == 0 and new.remaining.epsilon == 0
+
+
+def test_streams_of_a_new_account_are_zcdp():
+    model = pel.Model(flat, output=(0, 1), features=["age"], trained_on="other data")
+    for settings in ({}, {"accounting": "individual"}):
+        opened = session(UNSAID, neighbors="add-remove", expected_rows=400)
+        with opened.open(pel.LocalLinear(model, questions=2, **settings), share=0.5) as stream:
+            stream.explain({"age": 40})
+            assert stream.spent.currency == "rho" and stream.spent > 0
+        assert float(opened.remaining) < float(opened.whole) and opened.ledger.verify().ok
 
 
 def test_an_outlook_finds_the_course_that_errs_least():

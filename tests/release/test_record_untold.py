@@ -136,7 +136,11 @@ class TheSame(Seeded):
 
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
-@pytest.mark.parametrize("budget", [pel.Budget(epsilon=4.0), pel.Budget(epsilon=4.0, delta=1e-6)], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(
+    "budget",
+    [pel.Budget(4.0), pel.Budget(4.0, 1e-6, accounting="zcdp"), pel.Budget(4.0, 1e-6)],
+    ids=["epsilon", "rho", "either"],
+)
 def test_nothing_that_is_stored_tells_the_record(asked, relation, budget, tmp_path, monkeypatch):
     found = []
     for i, record in enumerate(RECORDS):

@@ -157,6 +157,7 @@ CHANGED = [
 
 SAME = [
     (pel.FeatureInteraction(MODEL), {"anyway": True}),
+    (pel.PrivateKMeans(2, OTHERS), {"anyway": True}),
     # Blocks are the same ones and answered by themselves, however many are asked at a time.
     (pel.PrivatePlot(mean_age_by_sex, "sex", output=(17, 90)), {"limits": pel.Limits(workers=1)}),
     (pel.PrivateRanking(larger_means, ["age", "bmi", "lab"]), {"limits": pel.Limits(workers=1)}),

@@ -188,15 +188,17 @@ def test_wrong_sessions_say_the_fix(make, words):
         make()
 
 
-def test_zcdp_accounts_convert_epsilon_and_add_rho(people, schema):
-    session = pel.Session(people, schema, budget=pel.Budget(epsilon=2.0, delta=1e-6))
+@pytest.mark.parametrize("accounting", [None, "zcdp"])
+def test_accounts_with_a_delta_convert_epsilon_and_add_rho(people, schema, accounting):
+    session = pel.Session(people, schema, budget=pel.Budget(epsilon=2.0, delta=1e-6, accounting=accounting))
     first = session.release(pel.Distribution("sex"), epsilon=1.0).certificate
     second = session.release(pel.Distribution("school"), epsilon=1.0).certificate
     assert first.epsilon == pytest.approx(1.0, rel=1e-6) and first.delta == 1e-6
     together = pel.total([first, second])
     assert together.rho == pytest.approx(first.rho + second.rho)
     assert 1.0 < together.epsilon < 1.6, "ρ adds, ε does not"
-    assert session.spent == pytest.approx(together.rho) and session.spent.epsilon == pytest.approx(together.epsilon, rel=1e-6)
+    assert float(session.spent) == pytest.approx(together.rho)
+    assert session.spent.epsilon == pytest.approx(together.epsilon, rel=1e-6)
     session.release(pel.Distribution("age"), rho=float(session.remaining))
     assert session.remaining == pytest.approx(0, abs=1e-9)
 

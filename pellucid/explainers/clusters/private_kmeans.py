@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ from ...release.door import Ask
 from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage, later
+from ...release.verdict import enough
 from ...sensitivity import Flow
 from ..common.base import feature_list, keep_whole_number, once_positional
 from .centres import Centres, Space
@@ -119,6 +120,8 @@ class PrivateKMeans(Explainer):
     they were before there were fitted ones."""
     seed: int = 0
     """Draws the public records."""
+    anyway: bool = field(default=False, repr=False)
+    """Release also where a centre's error is expected to be as large as a whole range, which is refused otherwise."""
 
     stored_as = "pellucid.explainers.private_kmeans.PrivateKMeans"
     references = (
@@ -209,7 +212,18 @@ class PrivateKMeans(Explainer):
         turns, weights = tuple(f"iteration {i}" for i in range(1, count + 1)), [1] * (count - 1) + [2]
         # A public start is known already, but it takes a while to find and no preview needs it.
         moves = later((turn, left * Fraction(weight, sum(weights))) for turn, weight in zip(turns, weights))
-        return Plan(public, (*first, *moves), details=Design(iteration, turns, grid, fitting))
+        plan = Plan(public, (*first, *moves), details=Design(iteration, turns, grid, fitting))
+        known = public.rows is not None or public.expected_rows is not None
+        # Other starts are as they were before; without a guess of the number of people nothing can be said.
+        return replace(plan, useless=self._useless(plan)) if known and self.start == "fitted" and not self.anyway else plan
+
+    def _useless(self, plan: Plan) -> str:
+        """Why it is not worth paying for, from what is public, or nothing."""
+        error, people = self._errors(plan)[1], plan.public.planning_rows / self.k
+        if error < 1:
+            return ""
+        why = f"a centre of {people:,.0f} people would be known to ±{error:.2g} of a range, so one cluster is likely to be better"
+        return f"{why}: {enough(plan.public, error / (2.5 * USEFUL))}; or fewer clusters or features; or say anyway=True."
 
     def run(self, ask: Ask) -> Explanation:
         design: Design = ask.plan.details
@@ -273,6 +287,13 @@ class PrivateKMeans(Explainer):
 
     def expected(self, plan: Plan) -> Expected:
         """Errors in the last iteration, for clusters of equal size half-way between the middle and the border of a range."""
+        found, worst = self._errors(plan)
+        return replace(
+            found, notes=(*found.notes, _verdict(worst, plan.public.planning_rows / self.k, plan.public.planning_rows))
+        )
+
+    def _errors(self, plan: Plan) -> tuple[Expected, float]:
+        """(errors, the largest in parts of a range)."""
         iteration: Iteration = plan.details.iteration
         space, last = iteration.space, plan.details.turns[-1]
         # How far one person moves the totals does not depend on where the centres are.
@@ -295,8 +316,7 @@ class PrivateKMeans(Explainer):
                 f"clusters of {people:.0f} people are smaller than the noise of their counts; ask for fewer clusters, features "
                 "or iterations, or spend more"
             )
-        notes.append(_verdict(worst, people, plan.public.planning_rows))
-        return Expected(tuple(f"centre of {c}" for c in space.coordinates), np.array(error), gap, tuple(notes))
+        return Expected(tuple(f"centre of {c}" for c in space.coordinates), np.array(error), gap, tuple(notes)), worst
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -156,6 +156,17 @@ def mean_effects(sums: np.ndarray, mass: np.ndarray, most: float) -> np.ndarray:
     return np.clip(sums / mass, -most, most)
 
 
+def kept_part(
+    like: np.ndarray, spread: np.ndarray, mass: np.ndarray, asked: np.ndarray, std: float, count_std: float
+) -> np.ndarray:
+    """How much of a mean effect is kept, and not replaced by that of public records, from which it may be `spread` away.
+
+    What is kept has the noise of its sum, `std` in each combination asked, and of the count that the sum is divided by.
+    """
+    sums, counts = std**2 * (np.linalg.inv(asked) ** 2).sum(axis=1), count_std**2 * (like**2 + spread**2)
+    return spread**2 / (spread**2 + (sums + counts) / mass**2)
+
+
 def curve(effects: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Accumulate the effects and centre the curve."""
     y = np.concatenate([[0.0], np.cumsum(effects)])
@@ -194,6 +205,12 @@ class ErrorModel:
     """What the clip took off all steps together, as released."""
     per_count: float = 0.0
     """What it took off for one unit of the released number that counts it; 0 where it was not counted."""
+    hidden: float = 0.0
+    """The most that it took off the steps of one record."""
+    keep: np.ndarray | float = 1.0
+    """How much of each mean effect is its own; the rest is that of public records."""
+    spread: np.ndarray | float = 0.0
+    """How far it may be from that of public records."""
 
     def half_widths(self, level: float) -> np.ndarray:
         """Error bars of the curve: both noises are drawn again around what was released, and the curve is computed again.
@@ -212,6 +229,9 @@ class ErrorModel:
         noise = drawn[:, :size] @ np.linalg.inv(self.asked).T
         again = mean_effects(self.sums + noise, np.maximum(self.mass + moved, self.floor), self.most)
         errors = again - mean_effects(self.sums, self.mass, self.most)
+        if np.any(np.less(self.keep, 1)):
+            apart = NoiseLaw("gaussian", 1.0, size).draws(DRAWS, seed=3) * np.minimum(self.spread, self.most)
+            errors = self.keep * errors + (1 - np.asarray(self.keep)) * apart
         paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
         total = max(self.cells[:values].sum(), 1.0)
         centre = paths @ self.weights + shift[:, :values] @ self.on_grid / total
@@ -220,9 +240,19 @@ class ErrorModel:
         if not self.per_count:
             return alone
         # However much was cut off: its noise and that of the curve are drawn together, and the released count is added.
-        least = self.mass.min()
-        hidden = drawn[:, size : size + 1] * self.per_count / least
-        return np.maximum(alone, np.quantile(away - hidden, level, axis=0) + self.cut_off / least)
+        moves = self._moved_by(self.cut_off - drawn[:, size] * self.per_count)
+        return np.maximum(alone, np.quantile(away + moves[:, None], level, axis=0))
+
+    def _moved_by(self, cut: np.ndarray) -> np.ndarray:
+        """The furthest that cutting off so much in all can move a border: it lies where it counts most.
+
+        That is where few people are and much of their own mean is kept; in no mean it is more than the most of one record.
+        """
+        keep = np.broadcast_to(self.keep, self.mass.shape)
+        order = np.argsort(-keep / self.mass)
+        room = np.concatenate([[0.0], np.cumsum(self.hidden * self.mass[order])])
+        reach = np.concatenate([[0.0], np.cumsum(self.hidden * keep[order])])
+        return np.interp(cut, room, reach)
 
     def _count_errors(self) -> np.ndarray:
         """Copies of the error of the cleaned counts: noise is added to them, and they are cleaned again.

@@ -32,6 +32,10 @@ from .results import EffectCurve
 from .steps import CLIPS, COUNTED, ClippedSteps, CombinedSteps, OnGrid, StepSize
 from .variation import MARGIN, public_curves
 
+SPREAD = 2.0
+"""How far a category's mean step is taken to be from that of public records, in standard deviations of theirs."""
+COMPARED = 256
+"""The most categories whose steps are compared with those of public records."""
 BEYOND = 16.0
 """How many records a clip may leave beyond it, for the square root of an interval and for 1/ε: noise against bias."""
 
@@ -103,7 +107,9 @@ class AccumulatedEffects(AlongFeatures):
     beside what the clip cut off. Dividing by the noisy counts, accumulating and centring cost nothing more; in zCDP accounts a
     factorisation of the accumulation spreads the noise. Categories are stepped through in their declared order. `.clip` says
     how large a step may be: larger ones were scaled down, a bias that error bars include, if people's steps are not more than
-    1.4 times as large as the largest of public records. A list of features is one joint release with `.curves[name]`.
+    1.4 times as large as the largest of public records. Where few people are behind a step between categories, the mean step of
+    public records stands in for it, as far as released counts and the laws of the noise say (`.keep`). A list of features is one
+    joint release with `.curves[name]`.
 
     Claim: ale-ties, on cell-sum and quantile-span. Assumes that the model is a function of one row.
     Papers: "Tailoring differential privacy to any explainer" (private ALE); Apley and Zhu (2020).
@@ -179,13 +185,17 @@ class AccumulatedEffects(AlongFeatures):
         # A category's step is the same for many records at once: it is ruinous to clip it, so candidates reach up to the range.
         beyond = 32 * len(intervals) if along.categorical else BEYOND * len(intervals) ** 0.5
         q = _clip_quantile(beyond / details.epsilon, counts.sum())
-        largest = self.model.range if along.categorical else largest_step(ask.public, self.model, along, intervals)
-        clips = self.model.range * CLIPS[: np.searchsorted(CLIPS * self.model.range, MARGIN * largest) + 1]
+        largest = largest_step(ask.public, self.model, along, intervals)
+        reach = len(CLIPS) if along.categorical else np.searchsorted(CLIPS * self.model.range, MARGIN * largest) + 1
+        clips = self.model.range * CLIPS[:reach]
         sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
         choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(q))
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
         weights = accumulate.centring_weights(intervals, counts, along.grid)
         hidden = 0.0 if clip >= self.model.range else max(largest - clip, clip / 2)
+        if hidden and along.categorical:
+            # The larger it is, the less room a count takes from what is clipped; the smaller, the shorter the bars.
+            hidden = max(hidden, min(3 * clip, self.model.range - clip))
         steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
         return Settled(along, cells, steps, weights, combinations(ask.public, intervals.mass, weights))
 
@@ -193,8 +203,14 @@ class AccumulatedEffects(AlongFeatures):
         """Solve, divide, accumulate and centre: released numbers only."""
         along, intervals, clip = one.along, one.steps.intervals, one.steps.clip
         hidden, gaussian = one.steps.hidden, public.spend.currency == "rho"
+        law, mass = answer.noise.times(clip), intervals.mass
         sums = np.linalg.solve(one.asked, answer.numbers[: len(intervals)] * clip)
-        effects = accumulate.mean_effects(sums, intervals.mass, self.model.range)
+        like, spread = public_steps(public, self.model, along, intervals)
+        keep = np.ones(len(mass))
+        if like is not None and spread is not None:
+            keep = accumulate.kept_part(like, spread, mass, one.asked, law.std, count_law.std)
+        own = accumulate.mean_effects(sums, mass, self.model.range)
+        effects = own if like is None else keep * own + (1 - keep) * like
         place, share = intervals.places()
         return EffectCurve(
             feature=along.name,
@@ -207,7 +223,7 @@ class AccumulatedEffects(AlongFeatures):
             clip=clip,
             most=self.model.range,
             floor=count_law.scale if along.categorical else 1.0,
-            sum_law=answer.noise.times(clip),
+            sum_law=law,
             count_law=count_law,
             grid=along.grid,
             cells=one.cells,
@@ -217,6 +233,9 @@ class AccumulatedEffects(AlongFeatures):
             categorical=along.categorical,
             cut_off=float(answer.numbers[-1] / (COUNTED * (1 + gaussian)) * hidden) if hidden else 0.0,
             hidden=hidden,
+            like_public=like,
+            keep=None if like is None else keep,
+            spread=spread,
         )
 
     def flow(self, plan: Plan | None = None) -> Flow:
@@ -249,14 +268,20 @@ class AccumulatedEffects(AlongFeatures):
         errors: list[np.ndarray] = []
         for along, clip, effects in zip(plan.details.along, clips, guessed):
             k, count_std = len(effects), plan["places"].noise.std * max(1.0, (len(along.grid) / len(effects)) ** 0.5)
-            mass, weights = np.full(k, max(rows / k, 1.0)), np.full(k + 1, 1 / (k + 1))
-            asked = combinations(public, mass, weights)
-            errors.append(accumulate.noise_alone(mass, weights, asked, noise.times(clip), effects, count_std, 0.95))
+            mass, weights = likely_masses(along, k, rows, plan["places"].noise.scale), np.full(k + 1, 1 / (k + 1))
+            asked, law = combinations(public, mass, weights), noise.times(clip)
+            like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
+            keep = np.ones(k)
+            if like is not None and spread is not None:
+                keep = accumulate.kept_part(like, spread, mass, asked, law.std, plan["places"].noise.std)
+            alone = accumulate.noise_alone(mass / keep, weights, asked, law, effects, count_std, 0.95)
+            away = accumulate.curve_of_sums(np.ones(k), weights) * (0 if spread is None else (1 - keep) * spread)
+            errors.append(np.hypot(alone, 1.96 * np.sqrt((away**2).sum(axis=1))))
             labels += [f"{along.name}, border {i}" for i in range(k + 1)]
         error = np.concatenate(errors)
         notes = (
-            "assumes equally filled intervals, and steps and a clip like those of public records; the bars of the result are "
-            "wider by what the clip may have cut off",
+            "assumes equally filled intervals, categories of which the second is half as frequent as the first and so on, and "
+            "steps and a clip like those of public records; the bars of the result are wider by what the clip may have cut off",
         )
         return Expected(tuple(labels), error, float(2**0.5 * error.max()), notes)
 
@@ -281,19 +306,42 @@ def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
 
 def largest_step(public: Public, model: Model, along: Along, intervals: Intervals) -> float:
     """A step that people's are taken not to exceed: somewhat larger than any of public records, and at most the range."""
-    if public.strict:
+    if public.strict or len(intervals) > COMPARED:
         return model.range
     curves = public_curves(model, public.schema, along.name, along.grid[intervals.edges])
     return model.range * min(1.0, MARGIN * max(float(np.abs(np.diff(curves, axis=1)).max()), 0.01))
 
 
+def public_steps(
+    public: Public, model: Model, along: Along, intervals: Intervals
+) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
+    """(mean steps of public records from category to category, how far those of people may be from them)."""
+    if public.strict or not along.categorical or len(intervals) > COMPARED:
+        return None, None
+    steps = model.range * np.diff(public_curves(model, public.schema, along.name, along.grid[intervals.edges]), axis=1)
+    each = steps.std(axis=0)
+    return steps.mean(axis=0), np.maximum(SPREAD * np.maximum(each, each.mean() / 4), model.range / 200)
+
+
 def likely_steps(public: Public, model: Model, along: Along, intervals: int) -> tuple[float, np.ndarray]:
-    """(a clip, mean steps): those of public records over evenly spaced borders, the clip as large as the largest of them."""
+    """(a clip, mean steps): those of public records over evenly spaced borders, the clip somewhat above the largest of them."""
     if public.strict:
         return model.range * (1.0 if along.categorical else min(1.0, 4 / intervals)), np.zeros(intervals)
     borders = along.grid[np.rint(np.linspace(0, len(along.grid) - 1, intervals + 1)).astype(int)]
     steps = np.diff(public_curves(model, public.schema, along.name, borders), axis=1)
-    return model.range * max(float(np.abs(steps).max()), 0.01), model.range * steps.mean(axis=0)
+    part = min(1.0, MARGIN * max(float(np.abs(steps).max()), 0.01))
+    # Clips of categories reach up to the range, and people's steps are often larger than those of public records.
+    return model.range * (part**0.5 if along.categorical else part), model.range * steps.mean(axis=0)
+
+
+def likely_masses(along: Along, intervals: int, rows: float, noise: float) -> np.ndarray:
+    """Equally many records in all intervals; of categories many in few, in no order that anybody knows."""
+    if not along.categorical:
+        return np.full(intervals, max(rows / intervals, 1.0))
+    mass = 1 / np.arange(1.0, intervals + 2)
+    mixed = np.argsort(np.arange(1, intervals + 2) * 0.618034 % 1)
+    mass = (rows * mass / mass.sum())[mixed][:intervals]
+    return np.maximum(mass, max(noise, 1.0))
 
 
 def steps_bound(public: Public, intervals: int, clip: float) -> Ball | Cells:

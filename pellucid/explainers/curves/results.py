@@ -98,6 +98,12 @@ class EffectCurve(AnyCurve):
     """What the clip took off the steps of all records together, as released, with noise; None where it was not counted."""
     hidden: float | None = None
     """The most that it may take off the steps of one record."""
+    like_public: np.ndarray | None = None
+    """Mean effects of public records, which stand in for those of few people; None where nothing does."""
+    keep: np.ndarray | None = None
+    """How much of each mean effect is its own, the rest is that of public records."""
+    spread: np.ndarray | None = None
+    """How far from those of public records mean effects are taken to be."""
     ylabel: str = "accumulated effect"
     """What the curve shows, for pictures."""
 
@@ -105,20 +111,24 @@ class EffectCurve(AnyCurve):
         found = super().content()
         if self.cut_off is None:
             del found["cut_off"], found["hidden"]  # as it was before this was counted
+        if self.keep is None:
+            del found["like_public"], found["keep"], found["spread"]
         return found
 
     @property
     def effects(self) -> np.ndarray:
-        """The noisy mean effect of each interval."""
-        return accumulate.mean_effects(self.sums, self.counts, self.most)
+        """The noisy mean effect of each interval; where few people are behind it, partly that of public records."""
+        own = accumulate.mean_effects(self.sums, self.counts, self.most)
+        return own if self.keep is None else self.keep * own + (1 - self.keep) * self.like_public
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): covers the accumulated effects over these intervals, without noise and without a clip, about `level` of
         the time.
 
-        What the clip took off was counted, and moves no border further than its sum over the least number of records in an
-        interval. The count has noise, which the bars allow for, and takes no record's steps for more than 1.4 times the largest
-        of public records. Results of a version that did not count it are about the curve of the same clip.
+        What the clip took off was counted, and is taken to lie where it moves the curve most. The count has noise, which the bars
+        allow for, and takes no record's steps for more than 1.4 times the largest of public records. Results of a version that
+        did not count it are about the curve of the same clip. Where few people are behind a step between categories, it is taken
+        to be about as far from that of public records as their own steps are from each other.
         """
         borders = np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float)
         half = accumulate.ErrorModel(
@@ -137,5 +147,8 @@ class EffectCurve(AnyCurve):
             on_grid=np.interp(self.grid, borders, self.y, left=0.0, right=0.0),
             cut_off=self.cut_off or 0.0,
             per_count=(self.hidden or 0.0) / (self.clip * COUNTED * (1 + self.factorised)),
+            hidden=self.hidden or 0.0,
+            keep=1.0 if self.keep is None else self.keep,
+            spread=0.0 if self.spread is None else self.spread,
         ).half_widths(level)
         return self.y - half, self.y + half

@@ -82,7 +82,7 @@ def test_the_telling_attributes_are_found(method):
     assert "town = south" in made.text and "against" in made.text
 
 
-@pytest.mark.parametrize("budget", [pel.Budget(epsilon=2.0), pel.Budget(epsilon=2.0, delta=1e-6)])
+@pytest.mark.parametrize("budget", [pel.Budget(epsilon=2.0), pel.Budget(epsilon=2.0, delta=1e-6, accounting="zcdp")])
 @pytest.mark.parametrize("neighbors", ["replace", "add-remove"])
 @pytest.mark.parametrize("method", ["joint", "two-stage"])
 def test_charges_and_certificate(budget, neighbors, method):

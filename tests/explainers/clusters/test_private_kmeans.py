@@ -142,7 +142,11 @@ def test_a_grid_of_too_many_cells_is_refused_before_paying():
 
 def examples(schema):
     """Those of the explainer, with a fitted grid without and with histograms of the features."""
-    return [*PrivateKMeans.examples(None, schema), PrivateKMeans(3, list(schema)), PrivateKMeans(2, ["age"], iterations=2)]
+    return [
+        *PrivateKMeans.examples(None, schema),
+        PrivateKMeans(3, list(schema), anyway=True),
+        PrivateKMeans(2, ["age"], iterations=2),
+    ]
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -265,7 +269,7 @@ def test_hardly_ever_would_one_cluster_have_been_better():
 def test_a_result_says_which_clusters_stand_out():
     found = release(PrivateKMeans(3, ["age", "bmi"]), blobs(), PLACE, budget=pel.Budget(epsilon=2.0))
     assert found.notes[-1] == found.verdict and found.verdict.startswith("3 of 3 clusters stand out")
-    lost = release(PrivateKMeans(20, ["age", "bmi"]), blobs(100), PLACE, budget=pel.Budget(epsilon=0.1))
+    lost = release(PrivateKMeans(20, ["age", "bmi"], anyway=True), blobs(100), PLACE, budget=pel.Budget(epsilon=0.1))
     assert "not told from empty ones" in lost.verdict and lost.verdict.endswith(
         ("one cluster of everybody.", "for one cluster.", "means.")
     )
@@ -481,7 +485,7 @@ def test_what_the_schema_does_not_allow_is_refused_before_paying():
 def test_a_preview_says_when_clusters_drown():
     session = pel.Session(blobs(300), PLACE, budget=pel.Budget(epsilon=1.0))
     assert "smaller than the noise" in str(session.preview(PrivateKMeans(20, ["age", "bmi"]), epsilon=0.1))
-    assert "mostly noise" in session.preview(PrivateKMeans(20, ["age", "bmi"]), epsilon=0.1).notes[-1]
+    assert "mostly noise" in session.preview(PrivateKMeans(20, ["age", "bmi"], anyway=True), epsilon=0.1).notes[-1]
     (verdict,) = session.preview(PrivateKMeans(2, ["age"], iterations=1), epsilon=8.0).notes
     assert verdict.startswith("verdict: centres of clusters of about 150 people are known to ±0.")
     assert 0 < session.cost_for(PrivateKMeans(3, ["age", "bmi"], iterations=2), error=10.0) < 100
@@ -500,3 +504,15 @@ def test_an_iteration_places_a_batch_once_and_keeps_nothing_of_it(monkeypatch):
     engine.totals(Iteration(space, 2, 1.0).query(centres))
     assert len(placed) == 2, "three features and two batches"
     assert not len(iteration._PLACED)
+
+
+def test_centres_that_would_be_noise_are_refused_before_paying():
+    """300 people at ε = 0.1: a centre would be known to more than a whole range, and one cluster is likely to be better."""
+    session = pel.Session(blobs(300), PLACE, budget=pel.Budget(epsilon=2.0))
+    few = PrivateKMeans(3, list(PLACE))
+    with pytest.raises(pel.PlanError, match=r"one cluster is likely to be better.* people or ε = .*anyway=True"):
+        session.release(few, epsilon=0.1)
+    assert session.spent == 0 and "one cluster is likely" in session.preview(few, epsilon=0.1).notes[-1]
+    made = session.release(PrivateKMeans(3, list(PLACE), anyway=True), epsilon=0.1)
+    assert made.certificate.epsilon == 0.1 and session.preview(few, epsilon=0.1).free, "it changes nothing that is released"
+    session.release(few, epsilon=1.0)

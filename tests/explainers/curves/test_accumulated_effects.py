@@ -5,6 +5,7 @@ import pytest
 from people import make_people, risk
 
 import pellucid as pel
+from pellucid.explainers.curves import accumulate
 from pellucid.explainers.curves.steps import COUNTED, ClippedSteps
 
 BUDGET = pel.Budget(epsilon=100.0)
@@ -101,7 +102,7 @@ def test_a_factorisation_changes_the_noise_not_the_curve(silent, people, schema,
 def test_too_many_categories_are_refused_before_paying():
     wide = pel.Schema({"c": pel.Category(list(range(1100)))})
     model = pel.Model(lambda d: d["c"] / 1100, output=(0, 1), features=["c"], trained_on="other data")
-    session = pel.Session({"c": list(range(1100))}, wide, budget=pel.Budget(epsilon=1.0, delta=1e-6))
+    session = pel.Session({"c": list(range(1100))}, wide, budget=pel.Budget(epsilon=1.0, delta=1e-6, accounting="zcdp"))
     with pytest.raises(pel.PlanError, match="1024"):
         session.release(pel.AccumulatedEffects(model, "c"), epsilon=0.5)
     assert session.spent == 0
@@ -175,3 +176,36 @@ def test_bars_include_what_the_clip_cuts_off(seeded, schema, budget):
     exact -= made.weights @ exact
     lower, upper = made.interval()
     assert ((lower <= exact) & (exact <= upper)).all() and made.hidden > 0
+
+
+def thin_and_thick(rows=6000):
+    """Four categories, of which the third has six people; steps differ from person to person by `by`."""
+    names = np.array(["a", "b", "c", "d"])
+    group = names[np.where(np.arange(rows) < 6, 2, np.arange(rows) % 2 + 2 * (np.arange(rows) % 3 == 0) * (np.arange(rows) % 2))]
+    return {"group": group.tolist(), "by": (np.arange(rows) % 101 / 100).tolist()}
+
+
+def test_thin_categories_lean_on_public_records_and_thick_ones_do_not(seeded):
+    declared = pel.Schema({"group": pel.Category(["a", "b", "c", "d"]), "by": pel.Number(0, 1)})
+    model = pel.Model(
+        lambda d: 0.3 + 0.1 * (1 + d["by"]) * d["group"].map({"a": 0, "b": 1, "c": 0, "d": 2}).astype(float),
+        output=(0, 1), features=["group", "by"], trained_on="other data",
+    )  # fmt: skip
+    people = thin_and_thick()
+    made = [
+        pel.Session(people, declared, pel.Budget(0.3)).release(pel.AccumulatedEffects(model, "group"), epsilon=0.3)
+        for _ in range(30)
+    ]
+    own = made[0]
+    assert own.keep[0] > 0.9 and own.keep[1] > 0.9 > 0.3 > own.keep[2], "six people are too few"
+    np.testing.assert_allclose(own.like_public, [0.15, -0.15, 0.3], atol=0.02)
+    np.testing.assert_allclose(own.y, accumulate.curve(own.effects, own.weights))
+    truth = np.array([0.15, -0.15, 0.3])
+    lean = np.mean([(one.effects[2] - truth[2]) ** 2 for one in made])
+    alone = np.mean([(one.sums[2] / one.counts[2] - truth[2]) ** 2 for one in made])
+    assert lean < 0.1 * alone and max(abs(one.effects[0] - truth[0]) for one in made) < 0.05
+    again = pel.from_json(own.to_json())
+    np.testing.assert_array_equal(again.interval(), own.interval())
+    exact = accumulate.curve(truth, own.weights)
+    covered = np.mean([(one.interval()[0] <= exact) & (exact <= one.interval()[1]) for one in made])
+    assert covered > 0.9

@@ -115,7 +115,7 @@ def test_an_account_that_runs_dry_in_the_middle_says_so(model, session):
     def greedy(account, amount, **options):
         calls.append(amount)
         if len(calls) == 3:
-            reserve(account, ledger.account(account).remaining, key="other", request="{}")
+            reserve(account, ledger.account(account).remaining, key="other", request="{}", currency="rho")
         return reserve(account, amount, **options)
 
     ledger.reserve = greedy

@@ -69,7 +69,8 @@ def test_no_other_bound_has_less_noise(delta):
     as_cells = [Sum(len, Cells(size)) for size in sizes]
     as_box = Sum(len, Box(sum(sizes), 0.0, 1.0))
     for neighbors in ("replace", "add-remove"):
-        session = pel.Session(DATA, SCHEMA, pel.Budget(epsilon=1.0, delta=delta), neighbors, expected_rows=4000)
+        budget = pel.Budget(epsilon=1.0, delta=delta, accounting="zcdp" if delta else "pure")
+        session = pel.Session(DATA, SCHEMA, budget, neighbors, expected_rows=4000)
         plan = session.plan(pel.Completeness(), share=1)
         own = session.preview(pel.Completeness(), share=1).largest_error
         if neighbors == "replace":
