@@ -73,8 +73,8 @@ def sharper(how):
 
 def cheap_stream(patch):
     """A stream puts half of what a step costs on disk."""
-    whole = release_stream.charge_units
-    patch.setattr(release_stream, "charge_units", lambda amount: max(whole(amount) // 2, 1))
+    whole = release_stream.Spend
+    patch.setattr(release_stream, "Spend", lambda currency, amount: whole(currency, amount / 2))
 
 
 def narrow_cubes(patch):
