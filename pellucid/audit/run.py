@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -118,8 +119,8 @@ def audit(
     """Play the game against all cases and run all checks, or those whose names contain one of `names`.
 
     `runs` is for fewer releases of each than a fast audit makes, `risk` the chance that any true claim is called broken. What is
-    found is added to the file `notes` at once, and what stands there of an audit of the same releases, as thorough and by the
-    same version, is not measured again.
+    found is added to the file `notes` at once, and what stands there of an audit of the same releases, as thorough and of the
+    same code, is not measured again.
     """
     wanted = [i for i, case in enumerate(cases()) if _asked_for(case.name, names)]
     checked = [i for i, check in enumerate(checks()) if _asked_for(check.__name__.replace("_", " "), names)]
@@ -145,13 +146,15 @@ class Notes:
     """What an audit has found so far, a line each, in a file: an audit that was stopped goes on from there."""
 
     def __init__(self, file: Path | None, names: Sequence[str], confidence: float, limits: Limits):
-        from .. import __version__
-
-        self._file, self._said = file, {"version": __version__, "names": list(names), "as": [confidence, *limits]}
+        self._file, self._said = file, {"code": _code() if file else "", "names": list(names), "as": [confidence, *limits]}
         self.known: dict[Job, Row | Finding] = {}
-        if file is None:
+        if file is None or not file.exists():
             return
-        for text in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):
+            # Half a line is left by an audit that was killed.
+            file.write_text("".join(lines := lines[:-1]), encoding="utf-8")
+        for text in lines:
             try:
                 line = json.loads(text)
                 (kind, number), found = line["job"], line["found"]
@@ -164,6 +167,14 @@ class Notes:
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"job": job, "of": self._said, "found": asdict(found)}, ensure_ascii=False) + "\n")
+
+
+def _code() -> str:
+    """What is audited: a digest of all of the package's files."""
+    whole, root = hashlib.sha256(), Path(__file__).parents[1]
+    for file in sorted(root.rglob("*.py")):
+        whole.update(f"{file.relative_to(root).as_posix()}\n".encode() + file.read_bytes())
+    return whole.hexdigest()
 
 
 def _side_by_side(
