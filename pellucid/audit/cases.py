@@ -734,7 +734,8 @@ def _one_release() -> list[Case]:
     full = dict.fromkeys(columns, 0.5)
 
     def made(name: str, explainer: Explainer, world: World, canaries: Canaries, floor: float, why: str = alone) -> Case:
-        return OneRunCase(f"{name}, many canaries in one release", explainer, world, None, floor, why, 1, canaries=canaries)
+        told = "one release" if canaries.releases == 1 else f"{canaries.releases} releases"
+        return OneRunCase(f"{name}, many canaries in {told}", explainer, world, None, floor, why, 1, canaries=canaries)
 
     fine = Distribution("v", bins=2 * many)
     here = tuple({"v": (i + 0.5) * 4 / many, "c": 0.0} for i in range(many // 4))
@@ -742,7 +743,7 @@ def _one_release() -> list[Case]:
     return [
         made("distribution, add-remove", fine, World(ONE, "add-remove"), Canaries(tuple(cells)), KNOWN),
         made("distribution, replace", fine, World(ONE), Canaries(tuple(cells[::2]), tuple(cells[1::2])), KNOWN),
-        made("cluster histograms, add-remove", grouped, World(wide, "add-remove", amount=TWO), Canaries(here), KNOWN),
+        made("cluster histograms, add-remove", grouped, World(wide, "add-remove", amount=TWO), Canaries(here, releases=8), KNOWN),
         made(
             "completeness, replace",
             Completeness(),
