@@ -68,8 +68,9 @@ def test_the_worst_neighbours_attain_what_noise_is_scaled_to(name):
     ],
 )
 def test_most_of_a_claim_is_measured(name, runs):
+    """True claims are not called broken by chance, and what is measured lies many standard errors above the floor."""
     case = CASES[name]
-    row = case.play(runs=runs, confidence=0.99)
+    row = case.play(runs=runs, confidence=0.99999)
     assert row.verdict == "holds" and row.runs == runs
     assert case.floor * row.claimed <= row.measured <= row.claimed
 

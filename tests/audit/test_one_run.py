@@ -63,9 +63,12 @@ def test_noise_halved_or_quartered_is_caught_given_enough_canaries(less, canarie
 @pytest.mark.parametrize("name", CASES)
 def test_one_release_of_each_explainer_holds_and_is_measured(name):
     case = CASES[name]
-    row = case.play(confidence=0.999)
-    assert row.verdict == "holds" and row.moved <= 1 + 1e-9 and row.remark == ""
-    assert row.measured >= case.floor * row.claimed and (row.runs, row.floor) == (case.canaries.releases, case.floor)
+    row = case.play(confidence=0.99999)
+    assert row.verdict == "holds" and row.moved <= 1 + 1e-9
+    assert (row.runs, row.floor) == (case.canaries.releases, case.floor)
+    # Coins and noise are secret: less confidence, so that what is measured lies five standard errors above the floor.
+    row = case.play(confidence=0.9)
+    assert row.measured >= case.floor * row.claimed and row.remark == ""
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.floor])
