@@ -161,10 +161,10 @@ VARIED = MARGIN * FLAT
 
 
 def at_the_end(rows: Mapping[str, Any]) -> Any:
-    """Flat for all records but two kinds, which public records are not: at one end of the range and, at the end of the grid, as
-    far away from it as a curve may vary."""
-    low, high = rows["b"] == 0.25, rows["b"] == 0.75
-    return 0.5 + (high * 1.0 - low) * (0.5 - VARIED * (rows["a"] == 1.0))
+    """Flat for all records but three kinds, which public records are not: two at an end of the range and, at the end of the grid,
+    as far away from it as a curve may vary, and one that varies by half of the range."""
+    low, high, last = rows["b"] == 0.25, rows["b"] == 0.75, rows["a"] == 1.0
+    return 0.5 + (high * 1.0 - low) * (0.5 - VARIED * last) + 0.5 * ((rows["b"] == 0.625) & last)
 
 
 def _differences() -> list[Case]:
