@@ -1,6 +1,6 @@
 """Runs the whole audit and writes its table into docs/audit.md, with the date, the commit and what it took.
 
-    python benchmarks/audit_table.py              # the full audit: some 20 minutes on two processors
+    python benchmarks/audit_table.py              # the full audit: 10 to 20 minutes on two processors
     python benchmarks/audit_table.py --fast
     python benchmarks/audit_table.py --notes rows.jsonl    # what is found is kept there at once; the same command goes on
 
