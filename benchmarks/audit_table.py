@@ -1,7 +1,8 @@
 """Runs the whole audit and writes its table into docs/audit.md, with the date, the commit and what it took.
 
-    python benchmarks/audit_table.py              # the full audit: some 20 minutes on two processors
+    python benchmarks/audit_table.py              # the full audit: 10 to 20 minutes on two processors
     python benchmarks/audit_table.py --fast
+    python benchmarks/audit_table.py --notes rows.jsonl    # what is found is kept there at once; the same command goes on
 
 A missed floor is written down as it is. If anything is broken the page says so, and the command ends with 1.
 """
@@ -46,6 +47,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--fast", action="store_true")
     options.add_argument("--workers", type=int, default=0)
+    options.add_argument("--notes", type=Path)
     given = options.parse_args()
     start, load = time.perf_counter(), []
 
@@ -53,7 +55,7 @@ def main() -> None:
         load.append(os.getloadavg()[0])
         print(f"{done}/{of} {name}", file=sys.stderr, flush=True)
 
-    report = audit(fast=given.fast, workers=given.workers, told=told)
+    report = audit(fast=given.fast, workers=given.workers, told=told, notes=given.notes)
     made = block(report, given.fast, (time.perf_counter() - start) / 60, sum(load) / len(load))
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
     print(report)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from ..explainers import (
     AccumulatedEffects,
     AttributeShares,
@@ -33,11 +35,14 @@ from ..explainers import (
     Statistic,
 )
 from ..explainers.clusters.cluster_histograms import HalfSplit
+from ..explainers.curves.variation import FLAT, MARGIN
+from ..ledger.accounting import Budget
 from ..public.clustering import Clustering
 from ..public.model import Model
 from ..public.schema import Category, Number, Relation, Schema, Unit
 from ..query.functions import Limits
-from .game import Row, play
+from .accounts import Price, play_account
+from .game import DELTA, Row, play
 from .neighbours import Neighbours, Record
 from .one_run import Canaries, play_one_run
 from .replays import play_replay
@@ -65,6 +70,8 @@ class Case:
     """Why these are the worst neighbours, or why nobody can tell."""
     runs: int = 10_000
     """Releases of each table that are enough for it, with a correction for as many rows as there are."""
+    attains: float = 0.95
+    """How far these neighbours move all stages together at least, as a part of what noise is scaled to."""
 
     def play(
         self,
@@ -89,7 +96,8 @@ def cases() -> list[Case]:
     from .seams import seams
 
     families = (
-        _curves, _statistics, _importance, _interaction, _clusters, _shapley, _local, _blocks, _replays, _one_release, seams,
+        _curves, _statistics, _importance, _interaction, _clusters, _shapley, _local, _blocks, _accounts, _replays, _one_release,
+        seams,
     )  # fmt: skip
     return [case for family in families for case in family()]
 
@@ -143,7 +151,49 @@ def _curves() -> list[Case]:
         along("zCDP", "replace", KNOWN, **GAUSSIAN),
         along("people with several rows", "replace", SHARP, unit=PERSON),
         along("people with several rows, zCDP, add-remove", "add-remove", KNOWN, unit=PERSON, **GAUSSIAN),
+        *_differences(),
         *_accumulated(),
+    ]
+
+
+VARIED = MARGIN * FLAT
+"""How far the curve of a record may vary, as a part of the range, where those of public records do not vary at all."""
+
+
+def at_the_end(rows: Mapping[str, Any]) -> Any:
+    """Flat for all records but three kinds, which public records are not: two at an end of the range and, at the end of the grid,
+    as far away from it as a curve may vary, and one that varies by half of the range."""
+    low, high, last = rows["b"] == 0.25, rows["b"] == 0.75, rows["a"] == 1.0
+    return 0.5 + (high * 1.0 - low) * (0.5 - VARIED * last) + 0.5 * ((rows["b"] == 0.625) & last)
+
+
+def _differences() -> list[Case]:
+    by_differences = PartialDependence(model_of(at_the_end, "a", "b"), "a", points=5, method="variation")
+    low, high = {"a": 0.0, "b": 0.25}, {"a": 0.0, "b": 0.75}
+    turned = "from the low end to the high one, with the only step turned round"
+    why = "level and differences go from one end of their ball to nearly the other: the step is at the end of the grid, where it "
+    why += "moves the level least"
+
+    def along(name: str, relation: Relation, floor: float, **world: Any) -> Case:
+        others, runs = world.pop("others", 1), world.pop("runs", 10_000)
+        pair = neighbours([{"a": 0.0, "b": 0.0}] * others, low, high, relation, turned)
+        return Case(
+            f"partial dependence by differences, {name}",
+            by_differences,
+            World(TWO_NUMBERS, relation, **world),
+            pair,
+            floor,
+            why,
+            runs,
+        )
+
+    return [
+        along("replace", "replace", SHARP),
+        along("add-remove", "add-remove", SHARP),
+        along("zCDP", "replace", KNOWN, **GAUSSIAN),
+        along("zCDP, add-remove", "add-remove", KNOWN, **GAUSSIAN),
+        # So many records that a look at how much they vary is worth its price.
+        along("after a look", "replace", KNOWN, others=2500, runs=4_000, amount=TWO),
     ]
 
 
@@ -185,11 +235,12 @@ def _accumulated() -> list[Case]:
         neighbours([left] * 300, left, middle, "replace", "from a step up to a step down elsewhere"),
         KNOWN,
         "a step up in one interval becomes one down in another" + sizes,
+        5_000,
     )
     return [
-        along("replace", "replace", 6_000, amount=TWO),
-        along("add-remove", "add-remove", 6_000, amount=TWO),
-        along("zCDP", "replace", 10_000, **GAUSSIAN),
+        along("replace", "replace", 2_500, amount=TWO),
+        along("add-remove", "add-remove", 2_500, amount=TWO),
+        along("zCDP", "replace", 4_000, **GAUSSIAN),
         by_category,
     ]
 
@@ -301,7 +352,35 @@ def _importance() -> list[Case]:
         made("ranking, replace", first_donor_helps, "replace", [right], helped, last, grown, ranking=True),
         made("ranking, add-remove", one_donor_helps, "add-remove", two, last, last, grown, ranking=True, cap=0.5),
         made("too few for a private cap", donors_hurt, "replace", [right], right, wrong, all_lose, cap=None, floor=KNOWN),
+        _private_cap(),
     ]
+
+
+FAR_LABELLED = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Number(0, 40, missing=0.0)})
+
+
+def either_hurts(rows: Mapping[str, Any]) -> Any:
+    """From the middle of a wide range up to its end by whichever number is larger."""
+    return 20.0 + 20.0 * np.maximum(rows["a"], rows["b"])
+
+
+def _private_cap() -> Case:
+    far, right, wrong = ({"a": 0.0, "b": 0.0, "y": y} for y in (0.0, 20.0, 0.0))
+    # As many as a choice is worth paying for, in a range far beyond them.
+    rest = [{"a": 0.0, "b": 0.0, "y": 15.0}] * 85 + [far] * 15
+    model = model_of(either_hurts, "a", "b", output=(0.0, 40.0))
+    return Case(
+        "permutation importance, a private cap",
+        PermutationImportance(model, "y", features=["a"], loss="absolute", repeats=1),
+        World(FAR_LABELLED, amount=Fraction(4)),
+        neighbours(rest, right, {**wrong, "a": 1.0, "b": 1.0}, "replace", "one who spoils the answers of both"),
+        KNOWN,
+        "the losses of both records go from nothing to the cap and beyond it, past others that lie around the quantile; the "
+        "squares of increases, a small part of the price, move by less where losses move most",
+        4_000,
+        # Scores of the choice move by three quarters of their span, and what shuffles do by a tenth of its.
+        0.88,
+    )
 
 
 THREE = Schema({name: Number(0, 1, integer=True) for name in "abc"})
@@ -333,7 +412,7 @@ def _interaction() -> list[Case]:
         unknown,
         1000,
     )
-    return [pairs("pairs", 10_000, amount=TWO), pairs("pairs, zCDP", 20_000, **GAUSSIAN), overall]
+    return [pairs("pairs", 3_000, amount=TWO), pairs("pairs, zCDP", 6_000, **GAUSSIAN), overall]
 
 
 SPLIT = Schema({"a": Number(0, 1, integer=True), "b": Number(0, 1, integer=True), "c": Number(0, 1, integer=True)})
@@ -353,7 +432,7 @@ def _clusters() -> list[Case]:
         world = {key: more.pop(key) for key in ("currency", "amount") if key in more}
         explainer = ClusterHistograms(halves, attributes=["a", "b"], weights=weights, **more)
         pair = neighbours(rest, before, new, relation, "a value from the other cluster")
-        return Case(f"cluster histograms, {name}", explainer, World(SPLIT, relation, **world), pair, KNOWN, why, 10_000)
+        return Case(f"cluster histograms, {name}", explainer, World(SPLIT, relation, **world), pair, KNOWN, why, 5_000)
 
     def means(name: str, relation: Relation, runs: int, **more: Any) -> Case:
         world = {key: more.pop(key) for key in ("currency", "amount") if key in more}
@@ -369,10 +448,10 @@ def _clusters() -> list[Case]:
         histograms("joint, zCDP, add-remove", "add-remove", new, split=little, **GAUSSIAN),
         histograms("two stages, add-remove", "add-remove", new, split=least, method="two-stage", candidates=1, amount=TWO),
         histograms("joint, replace", "replace", {"a": 1.0, "b": 0.0, "c": 0.0}, split=little, amount=TWO),
-        means("replace", "replace", 10_000, iterations=1, start="public", amount=TWO),
+        means("replace", "replace", 4_000, iterations=1, start="public", amount=TWO),
         means("several iterations, add-remove", "add-remove", 3_000, iterations=2, start="public", amount=TWO),
         means("grid, zCDP", "replace", 3_000, start="grid", **GAUSSIAN),
-        means("fitted grid, add-remove", "add-remove", 3_000, iterations=1, amount=TWO),
+        means("fitted grid, add-remove", "add-remove", 2_000, iterations=1, amount=TWO),
     ]
 
 
@@ -432,6 +511,7 @@ def _shapley() -> list[Case]:
             after={"v": 40.0},
             schema=FAR,
             amount=TWO,
+            runs=4_000,
         ),
         made(
             "Shapley dependence, add-remove",
@@ -533,7 +613,9 @@ def _local() -> list[Case]:
         stream("one-shot", close, "add-remove", 2, questions=2, bandwidth=0.25, radius=0.1, amount=TWO),
         stream("one-shot, zCDP", added, "add-remove", 2, questions=2, **GAUSSIAN),
         stream("descent", turned, "replace", 1, beyond_near, method="descent", questions=1, **steps),
-        stream("adaptive", turned, "replace", 2, beyond_near, method="adaptive", questions=2, **steps),
+        # A start is chosen once, in the place of a step. Scores of starts move by half of what the choice is scaled to at most:
+        # there are enough steps beside it.
+        stream("adaptive", turned, "replace", 2, beyond_near, method="adaptive", questions=2, **{**steps, "steps": 4}),
         stream(
             "one account per record",
             some,
@@ -580,6 +662,44 @@ def _blocks() -> list[Case]:
     ]
 
 
+@dataclass(frozen=True)
+class AccountCase(Case):
+    """An account that is asked until it refuses."""
+
+    budget: Budget = field(default_factory=lambda: Budget(epsilon=3.0, delta=DELTA, accounting="either"))
+    asked: tuple[Price, ...] = ()
+    """Kinds of releases and their prices, one after the other; the last one again and again."""
+
+    def play(
+        self,
+        *,
+        runs: int | None = None,
+        seconds: float = math.inf,
+        confidence: float = 0.95,
+        told: Callable[[], None] = lambda: None,
+    ) -> Row:
+        assert self.pair is not None
+        return self._floored(play_account(
+            self.explainer, self.world, self.pair, self.budget, self.asked, runs=runs or self.runs,
+            confidence=confidence, name=self.name, told=told,
+        ))  # fmt: skip
+
+
+def _accounts() -> list[Case]:
+    pair = neighbours([{"v": 0.0}], {"v": 0.0}, {"v": 1.0}, "replace", "from one end to the other")
+    why = "every release is moved as far as its noise was scaled to, in the same direction"
+
+    def made(name: str, *asked: Price) -> Case:
+        return AccountCase(f"account that counts either way, {name}", Statistic("v"), World(ONE), pair, KNOWN, why, asked=asked)
+
+    pure, more = Fraction(3, 2), Fraction(1, 20)
+    return [
+        made("zCDP releases", ("zcdp", Fraction(1, 5))),
+        made("more pure releases than their ε adds up to", ("pure", Fraction(1, 2))),
+        made("pure, then zCDP", ("pure", pure), ("zcdp", more)),
+    ]
+
+
 def _replays() -> list[Case]:
     pair = neighbours([{"v": 0.0}], {"v": 0.0}, {"v": 1.0}, "replace", "from one end to the other")
     why = "an answer from the ledger says nothing new"
@@ -614,7 +734,8 @@ def _one_release() -> list[Case]:
     full = dict.fromkeys(columns, 0.5)
 
     def made(name: str, explainer: Explainer, world: World, canaries: Canaries, floor: float, why: str = alone) -> Case:
-        return OneRunCase(f"{name}, many canaries in one release", explainer, world, None, floor, why, 1, canaries)
+        told = "one release" if canaries.releases == 1 else f"{canaries.releases} releases"
+        return OneRunCase(f"{name}, many canaries in {told}", explainer, world, None, floor, why, 1, canaries=canaries)
 
     fine = Distribution("v", bins=2 * many)
     here = tuple({"v": (i + 0.5) * 4 / many, "c": 0.0} for i in range(many // 4))
@@ -622,7 +743,7 @@ def _one_release() -> list[Case]:
     return [
         made("distribution, add-remove", fine, World(ONE, "add-remove"), Canaries(tuple(cells)), KNOWN),
         made("distribution, replace", fine, World(ONE), Canaries(tuple(cells[::2]), tuple(cells[1::2])), KNOWN),
-        made("cluster histograms, add-remove", grouped, World(wide, "add-remove", amount=TWO), Canaries(here), KNOWN),
+        made("cluster histograms, add-remove", grouped, World(wide, "add-remove", amount=TWO), Canaries(here, releases=8), KNOWN),
         made(
             "completeness, replace",
             Completeness(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ CLOSER = 9
 """Rates that are tried around the best of those."""
 OUTSIDE = 0.02
 """The part of the risk that is kept for the rate lying outside of those."""
+REST = 0.2
+"""The part of the risk that is kept for all ways to look but the one that sees most."""
 BELOW = 0.16, 0.08, 0.04, 0.02, 0.01
 """By how much smaller ones are that are looked at again, largest first."""
 CLOSE = 5e-4
@@ -53,7 +56,7 @@ class Look:
 
     event: Event
     promise: float
-    """About the bound that the event will give: of several looks the most promising one is counted."""
+    """About the bound that the event will give."""
     first: np.ndarray
     second: np.ndarray
 
@@ -68,6 +71,34 @@ class Look:
         counted = self.event.hits(self.first, self.second)
         found = refuted(counted, confidence, delta)
         return found if found <= claimed or chance(counted, claimed, 1 - confidence, delta) <= 1 - confidence else claimed
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What left the door on either side, seen in one way."""
+
+    first: np.ndarray
+    second: np.ndarray
+    look: Callable[[np.ndarray, np.ndarray, float, float], Look] = Look.at
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def bound(self, confidence: float, delta: float, claimed: float) -> float:
+        return self.look(self.first, self.second, confidence, delta).bound(confidence, delta, claimed)
+
+
+def largest(seen: Sequence[Scores], confidence: float, delta: float, claimed: float = math.inf) -> float:
+    """The largest bound of several ways to look, each with a part of the risk that is settled in advance.
+
+    All of them are counted. Were one taken for what its first scores promise, the luckiest would be, which is a way that saw few
+    of them: about once in twenty times.
+    """
+    # The most to the way that sees most; it is the first one of those that see as much.
+    most = max(range(len(seen)), key=lambda i: len(seen[i]))
+    rest = REST / max(len(seen) - 1, 1)
+    parts = [1 - rest * (len(seen) - 1) if i == most else rest for i in range(len(seen))]
+    return max(way.bound(1 - part * (1 - confidence), delta, claimed) for way, part in zip(seen, parts))
 
 
 def lower_bound(first: np.ndarray, second: np.ndarray, confidence: float, delta: float = 0.0) -> float:

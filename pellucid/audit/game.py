@@ -21,8 +21,8 @@ import numpy as np
 from ..mechanisms import epsilon_of_rho
 from ..release.explainer import Explainer
 from .draws import drawn, known_in_advance
-from .estimate import Look
-from .learned import CHOOSE, LEARN, learned
+from .estimate import Scores, largest
+from .learned import learned
 from .neighbours import Neighbours
 from .search import Moved, World, moved, search
 from .transcript import Enough, Kept, Likelihood, Listening
@@ -158,16 +158,12 @@ def looks(
 
 def measure(seen: Looks, confidence: float, delta: float, claimed: float = math.inf) -> tuple[float, int]:
     """A lower bound of ε, and from how many releases: by the likelihood under the claimed laws, or by a score that is learned,
-    as the laws can be others. Samples that are not counted say which of the two promises more."""
+    as the laws can be others."""
     first, second = seen.whole
-    found = [
-        Look.at(first[:, 0], second[:, 0], confidence, delta, LEARN + CHOOSE),
-        learned(first[:, 1:], second[:, 1:], confidence, delta),
-    ]
+    told = [Scores(first[:, 0], second[:, 0]), Scores(first[:, 1:], second[:, 1:], learned)]
     if seen.drawn is not None:
-        found.append(Look.at(*seen.drawn, confidence, delta))
-    best = max(found, key=lambda look: look.promise)
-    return best.bound(confidence, delta, claimed), len(first if seen.drawn is None else seen.drawn[0])
+        told.append(Scores(*seen.drawn))
+    return largest(told, confidence, delta, claimed), max(len(one) for one in told)
 
 
 def play(

@@ -60,6 +60,18 @@ def highest(schema: Schema) -> Record:
     return {name: f.values[-1] if isinstance(f, Category) else f.hi for name, f in schema.items()}
 
 
+def between(schema: Schema) -> Record:
+    """A record inside its columns, at a place that is nobody's default."""
+    found: dict[str, Any] = {}
+    for name, feature in schema.items():
+        if isinstance(feature, Category):
+            found[name] = feature.values[len(feature.values) // 2]
+        else:
+            inside = feature.lo + 0.625 * (feature.hi - feature.lo)
+            found[name] = float(round(inside)) if feature.integer else inside
+    return found
+
+
 def corner(schema: Schema, rng: np.random.Generator, inner: float = 0.25) -> Record:
     """A record at the ends of its columns, now and then at a public place between them."""
     found: dict[str, Any] = {}

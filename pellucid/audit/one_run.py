@@ -52,6 +52,8 @@ class Canaries:
     """What stands in its place else; under add-remove nothing does."""
     rest: tuple[Record, ...] = ()
     """Who is there anyway."""
+    releases: int = 1
+    """Releases, each with coins of its own: where one cannot hold as many canaries as are needed, guesses add up."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -124,23 +126,21 @@ def play_one_run(
     name: str = "",
     delta: float | None = None,
 ) -> Row:
-    """Audit one release of a table in which every canary is by its own coin."""
+    """Audit one release of a table in which every canary is by its own coin, or a few of them."""
     start = time.perf_counter()
     claimed, usual = claim_of(world)
-    coins = np.array([bool(secrets.randbits(1)) for _ in range(len(canaries))])
-    engine = canaries.engine(coins.tolist(), world)
-    plan = world.plan(explainer, engine.units)
-    ask = Listening(engine.totals, plan, to_the_end=False)
-    with contextlib.suppress(Enough):
-        explainer.run(ask)
-    scores, furthest = np.zeros(len(canaries)), 0.0
-    places = _Places(canaries, world)
-    for said in ask.heard:
-        if isinstance(said.how, Mechanism) and not isinstance(said.query, Choice):
-            told, moved = places.scores(said)
-            scores, furthest = scores + told, max(furthest, moved)
-    right, guesses = right_guesses(scores, coins)
-    measured = bound_from_guesses(right, guesses, len(canaries), confidence, usual if delta is None else delta)
+    scores: list[np.ndarray] = []
+    coins: list[np.ndarray] = []
+    furthest, places = 0.0, _Places(canaries, world)
+    for _ in range(canaries.releases):
+        flipped = np.array([bool(secrets.randbits(1)) for _ in range(len(canaries))])
+        told, moved = _release(explainer, world, canaries.engine(flipped.tolist(), world), places)
+        scores.append(told)
+        coins.append(flipped)
+        furthest = max(furthest, moved)
+    right, guesses = right_guesses(np.concatenate(scores), np.concatenate(coins))
+    many = canaries.releases * len(canaries)
+    measured = bound_from_guesses(right, guesses, many, confidence, usual if delta is None else delta)
     verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
     if furthest > 1 + SLACK:
         verdict = f"broken: a canary moves {furthest:.3g} times as far as the noise was scaled to"
@@ -151,13 +151,23 @@ def play_one_run(
         confidence=confidence,
         verdict=verdict,
         moved=furthest,
-        pair=f"{len(canaries):,} canaries, {right:,} of {guesses:,} guesses right",
+        pair=f"{many:,} canaries, {right:,} of {guesses:,} guesses right",
         relation=world.relation,
         currency=world.currency,
         delta=usual,
-        runs=1,
+        runs=canaries.releases,
         seconds=round(time.perf_counter() - start, 2),
     )
+
+
+def _release(explainer: Explainer, world: World, engine: LocalEngine, places: _Places) -> tuple[np.ndarray, float]:
+    """One release: a score for each canary, and how far the furthest moves what is released."""
+    ask = Listening(engine.totals, world.plan(explainer, engine.units), to_the_end=False)
+    with contextlib.suppress(Enough):
+        explainer.run(ask)
+    said = [said for said in ask.heard if isinstance(said.how, Mechanism) and not isinstance(said.query, Choice)]
+    found = [places.scores(one) for one in said]
+    return np.sum([told for told, _ in found], axis=0), max(moved for _, moved in found)
 
 
 class _Places:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -24,7 +25,7 @@ STAMP = re.compile(
     r"(broken: [^\n]{1,300}; )?≥ (inf|\d+\.\d\d) of a claimed \d+\.\d\d( at δ = [\d.e-]+)?, with [\d.]+ %, "
     r"by [\d,]+ releases beside each of two tables, pellucid (?P<version>\S+), \d{4}-\d\d-\d\d"
 )
-"""A line as `Row.stamp` says it: nothing else gets on a certificate. It is as true as whoever can write the file is honest."""
+"""A line as `Row.stamp` says it: nothing else gets on a certificate."""
 NOT_WRITTEN = (
     "{!r} cannot be written, and an audit keeps its results there: make the folder writable, or copy the study and what it loads "
     "to another one (its data is not needed)."
@@ -68,9 +69,10 @@ def tried(own: Own, **how: Any) -> tuple[Row | None, str]:
 def keep(file: Path, stamps: Mapping[str, str]) -> None:
     """Write down results by request, beside those of the same version that are there."""
     known = {**stamps_of(file), **stamps}
+    made = {key: {"audited": stamp, "seal": seal(key, stamp)} for key, stamp in known.items()}
     part = file.with_name(f".{file.name}.part")
     try:
-        part.write_text(json.dumps(known, ensure_ascii=False, indent=1), encoding="utf-8")
+        part.write_text(json.dumps(made, ensure_ascii=False, indent=1), encoding="utf-8")
         part.replace(file)
     except OSError:
         raise PellucidError(NOT_WRITTEN.format(str(file))) from None
@@ -87,22 +89,35 @@ def check_kept(file: Path) -> None:
         raise PellucidError(NOT_WRITTEN.format(str(file))) from None
 
 
+def seal(key: str, stamp: str) -> str:
+    """Binds a result to its request: `key` is the digest of the request, its model's fingerprint, the relation and the unit, and
+    the stamp has the version. It shows a line that was moved or edited. It has no secret in it, so it does not show who made it:
+    whoever can write the file and has the package can seal anything."""
+    return hashlib.sha256(f"pellucid audit\n{key}\n{stamp}".encode()).hexdigest()
+
+
 def stamps_of(file: Path) -> dict[str, str]:
     """What was kept of audits of this version; nothing where nothing was."""
-    from .. import __version__
-
     if not file.exists():
         return {}
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError
-        made = {key: said for key, text in found.items() if (said := STAMP.fullmatch(text))}
-        if len(made) < len(found):
-            raise ValueError
-        return {key: said[0] for key, said in made.items() if said["version"] == __version__}
-    except (OSError, ValueError, TypeError):
+        return {key: stamp for key, line in found.items() if (stamp := _opened(key, line)) is not None}
+    except (OSError, ValueError, TypeError, KeyError):
         raise LoadError(
             f"{file.name} is not what `pellucid audit` writes: run it again after removing the file, or only remove it. "
             "Nothing was charged."
         ) from None
+
+
+def _opened(key: str, line: Any) -> str | None:
+    """The stamp of a line; None where it is of another version, or of one that did not seal."""
+    from .. import __version__
+
+    sealed = isinstance(line, dict)
+    said = STAMP.fullmatch(line["audited"] if sealed else line)
+    if said is None or (sealed and (line["seal"] != seal(key, said[0]) or len(line) != 2)):
+        raise ValueError
+    return said[0] if sealed and said["version"] == __version__ else None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from ..errors import PlanError
+from ..errors import LoadError, PlanError
 from ..public.schema import did_you_mean
 from .cases import cases
 from .checks import Finding, checks
@@ -16,7 +19,7 @@ from .game import Row
 
 RISK = 0.05
 """The chance that any true claim of the whole table is called broken."""
-TIMES, SECONDS = 4, 120.0
+TIMES, SECONDS = 4, 180.0
 """How many times as many releases as are enough, and how many seconds of a processor for them at most, a case has in the full
 audit."""
 FAST_RUNS, FAST_SECONDS = 12_000, 5.0
@@ -24,6 +27,9 @@ FAST_RUNS, FAST_SECONDS = 12_000, 5.0
 
 Limits = tuple[int | None, float]
 """Releases of a case at most, if not as many as are enough for it, and seconds of a processor for them."""
+
+Job = tuple[str, int]
+"""A case or a check, and its number."""
 
 
 @dataclass(frozen=True)
@@ -108,19 +114,26 @@ def audit(
     told: Callable[[str, int, int], None] = lambda name, done, of: None,
     runs: int | None = None,
     risk: float = RISK,
+    notes: Path | None = None,
 ) -> Report:
     """Play the game against all cases and run all checks, or those whose names contain one of `names`.
 
-    `runs` is for fewer releases of each than a fast audit makes, `risk` the chance that any true claim is called broken.
+    `runs` is for fewer releases of each than a fast audit makes, `risk` the chance that any true claim is called broken. What is
+    found is added to the file `notes` at once, and what stands there of an audit of the same releases, as thorough and of the
+    same code, is not measured again.
     """
     wanted = [i for i, case in enumerate(cases()) if _asked_for(case.name, names)]
     checked = [i for i, check in enumerate(checks()) if _asked_for(check.__name__.replace("_", " "), names)]
     if not wanted and not checked:
         known = sorted({case.name.split(",")[0].split(" ")[0] for case in cases()})
         raise PlanError(f"no release in the catalogue is called {names[0]!r}{did_you_mean(names[0], known)}.")
-    jobs: list[tuple[str, int]] = [*(("case", i) for i in wanted), *(("check", i) for i in checked)]
+    jobs: list[Job] = [*(("case", i) for i in wanted), *(("check", i) for i in checked)]
     limits = (runs, FAST_SECONDS) if runs else (FAST_RUNS, FAST_SECONDS) if fast else (None, SECONDS)
-    found = dict(_side_by_side(jobs, 1 - risk / max(len(wanted), 1), limits, workers or os.cpu_count() or 1, told))
+    confidence = 1 - risk / max(len(wanted), 1)
+    book = Notes(notes, [*(cases()[i].name for i in wanted)], confidence, limits)
+    found: dict[Job, Any] = {job: book.known[job] for job in jobs if job in book.known}
+    left = [job for job in jobs if job not in found]
+    found |= _side_by_side(left, confidence, limits, workers or os.cpu_count() or 1, told, book.add) if left else {}
     rows = tuple(found[job] for job in jobs if job[0] == "case")
     return Report(rows, tuple(found[job] for job in jobs if job[0] == "check"))
 
@@ -129,9 +142,49 @@ def _asked_for(known: str, names: Sequence[str]) -> bool:
     return not names or any(name.lower() in known.lower() for name in names)
 
 
+class Notes:
+    """What an audit has found so far, a line each, in a file: an audit that was stopped goes on from there."""
+
+    def __init__(self, file: Path | None, names: Sequence[str], confidence: float, limits: Limits):
+        self._file, self._said = file, {"code": _code() if file else "", "names": list(names), "as": [confidence, *limits]}
+        self.known: dict[Job, Row | Finding] = {}
+        if file is None or not file.exists():
+            return
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):
+            # Half a line is left by an audit that was killed.
+            file.write_text("".join(lines := lines[:-1]), encoding="utf-8")
+        for text in lines:
+            try:
+                line = json.loads(text)
+                (kind, number), found = line["job"], line["found"]
+                if line["of"] == self._said:
+                    self.known[kind, number] = Row(**found) if kind == "case" else Finding(**found)
+            except (ValueError, KeyError, TypeError):
+                raise LoadError(f"{file.name} is not what an audit writes; give another file, or remove it.") from None
+
+    def add(self, job: Job, found: Row | Finding) -> None:
+        if self._file is not None:
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"job": job, "of": self._said, "found": asdict(found)}, ensure_ascii=False) + "\n")
+
+
+def _code() -> str:
+    """What is audited: a digest of all of the package's files."""
+    whole, root = hashlib.sha256(), Path(__file__).parents[1]
+    for file in sorted(root.rglob("*.py")):
+        whole.update(f"{file.relative_to(root).as_posix()}\n".encode() + file.read_bytes())
+    return whole.hexdigest()
+
+
 def _side_by_side(
-    jobs: Sequence[tuple[str, int]], confidence: float, limits: Limits, workers: int, told: Callable[[str, int, int], None]
-) -> list[tuple[tuple[str, int], Any]]:
+    jobs: Sequence[Job],
+    confidence: float,
+    limits: Limits,
+    workers: int,
+    told: Callable[[str, int, int], None],
+    add: Callable[[Job, Any], None],
+) -> list[tuple[Job, Any]]:
     from joblib import Parallel, delayed
 
     parallel = Parallel(
@@ -140,11 +193,12 @@ def _side_by_side(
     done = []
     for job, found in parallel(delayed(_done)(job, confidence, limits) for job in jobs):
         done.append((job, found))
+        add(job, found)
         told(found.name, len(done), len(jobs))
     return done
 
 
-def _done(job: tuple[str, int], confidence: float, limits: Limits) -> tuple[tuple[str, int], Row | Finding]:
+def _done(job: Job, confidence: float, limits: Limits) -> tuple[Job, Row | Finding]:
     """One job, made anew from its number: models of the catalogue need not be sent."""
     kind, number = job
     if kind == "check":

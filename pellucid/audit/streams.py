@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ..engine import LocalEngine, Prepared
+from ..explainers.local.encoder import Encoder
 from ..explainers.local.history import History
 from ..explainers.local.local_linear import LocalLinear
 from ..explainers.local.stream import LocalStream
@@ -32,11 +33,11 @@ from ..release.session import Session
 from ..release.stream import Paid, Question
 from ..release.stream import Said as Told
 from .draws import scores_of
-from .estimate import Look
+from .estimate import Scores, largest
 from .game import FEWEST, WHOLE, Row, claim_of
 from .neighbours import Neighbours, Record
 from .search import SLACK, World, moved_part
-from .transcript import Kept, Likelihood, Said, law_of
+from .transcript import Kept, Likelihood, Names, Said, law_of
 
 OPENED = 5
 """Streams of each table that are opened through a session."""
@@ -50,12 +51,14 @@ class Rehearsal:
 
     plan: Plan
     engine: LocalEngine
+    names: Names = field(default_factory=Names)
 
     def __post_init__(self) -> None:
         self.heard: list[Said] = []
         self.exact: list[list[int]] = []
         self.paid: list[Fraction] = []
         self._records: Prepared | None = None
+        self.kept = Kept(self._totals, self.names)
         self._individual = False
         self.forget()
 
@@ -89,9 +92,13 @@ class Rehearsal:
     def question(self, about: dict[str, Any], totals: Totals) -> Question:
         made = Question(about, True)
         public = self.plan.public
-        made.ask = IndividualAsk(self._accounts, public, self._pay) if self._individual else PaidAsk(totals, public, self._pay)
+        made.ask = IndividualAsk(self._accounts, public, self._pay) if self._individual else PaidAsk(self.kept, public, self._pay)
         overhear(made.ask, self.heard, self.exact)
         return made
+
+    def _totals(self, query: Any) -> list[int]:
+        assert self._records is not None
+        return self._records.totals(query)
 
     def _pay(self, charge: Charge) -> None:
         self.paid.append(charge.amount)
@@ -127,6 +134,31 @@ def overhear(door: Door, heard: list[Said], exact: list[list[int]]) -> None:
     door._noisy, door._chosen, door._totals = noting, choosing, reading  # type: ignore[method-assign]
 
 
+class Remembering:
+    """An encoder that knows what the model says about records that were asked about before: they are public, and so is the
+    model, so that nothing random is left out of a run."""
+
+    def __init__(self, encoder: Encoder):
+        self._encoder = encoder
+        self._outputs: dict[bytes, np.ndarray] = {}
+        self._places: dict[str, tuple[float, ...]] = {}
+
+    def outputs_at(self, records: np.ndarray) -> np.ndarray:
+        key = records.tobytes()
+        if key not in self._outputs:
+            self._outputs[key] = self._encoder.outputs_at(records)
+        return self._outputs[key]
+
+    def asked(self, record: Record) -> tuple[float, ...]:
+        key = repr(record)
+        if key not in self._places:
+            self._places[key] = self._encoder.asked(record)
+        return self._places[key]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+
 @dataclass
 class Rehearsed:
     """One side of the game: a stream that is begun anew for every run."""
@@ -135,10 +167,12 @@ class Rehearsed:
     plan: Plan
     engine: LocalEngine
     asked: Sequence[Record]
+    names: Names
 
     def __post_init__(self) -> None:
-        self.channel = Rehearsal(self.plan, self.engine)
+        self.channel = Rehearsal(self.plan, self.engine, self.names)
         self._stream: LocalStream = self.explainer.opened(self.plan, self.channel)  # type: ignore[arg-type]
+        self._stream._encoder = Remembering(self._stream._encoder)  # type: ignore[assignment]
 
     def run(self) -> list[Said]:
         """What a new stream says to the questions."""
@@ -188,7 +222,8 @@ def play_stream(
     start = time.perf_counter()
     engines = pair.engines(world.schema, world.relation, world.unit)
     plan = world.plan(explainer, engines[0].units)
-    sides = [Rehearsed(explainer, plan, engine, asked) for engine in engines]
+    names = Names()
+    sides = [Rehearsed(explainer, plan, engine, asked, names) for engine in engines]
     known = _known(sides)
     moved = _moved(known, world, plan.details.settings.individual)
     score = _score(sides, known)
@@ -198,8 +233,7 @@ def play_stream(
     if whole < runs:
         first, second = (np.sum([step.drawn(plan, side, runs) for step in known], axis=0) for side in (0, 1))
         seen.append((first, second))
-    best = max((Look.at(*scores, confidence, delta) for scores in seen), key=lambda look: look.promise)
-    measured, made = best.bound(confidence, delta, claimed), max(len(scores[0]) for scores in seen)
+    measured, made = largest([Scores(*scores) for scores in seen], confidence, delta, claimed), max(len(one) for one, _ in seen)
     verdict = "holds" if measured <= claimed else f"broken: ε is at least {measured:.3g}"
     if moved > 1 + SLACK:
         verdict = f"broken: answers move {moved:.3g} times as far as their noise was scaled to"
@@ -256,7 +290,7 @@ def _moved(known: Sequence[Step], world: World, individual: bool) -> float:
 def _score(sides: Sequence[Rehearsed], known: Sequence[Step]) -> Callable[[Sequence[Said]], float]:
     """The log-likelihood ratio of what was heard."""
     if sides[0].plan.details.settings.method != "one-shot":
-        return Likelihood(*Kept.beside(*(side.engine for side in sides)))
+        return Likelihood(*(side.channel.kept for side in sides))
     return lambda heard: sum(step.score(said.answer) for step, said in zip(known, heard, strict=True))
 
 

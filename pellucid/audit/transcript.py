@@ -32,6 +32,8 @@ MANY_UNITS = 1000
 """People in a table, where nobody said how many there are."""
 STEPS = np.linspace(0.0, 40.0, 801)
 """Where the chance of a candidate is integrated."""
+DIGITS = 9
+"""Digits of a log-likelihood ratio."""
 
 Question = Query | Choice
 
@@ -230,10 +232,13 @@ def law_of(answers: np.ndarray, first: np.ndarray, second: np.ndarray, how: Mech
     scale = float(how.scale) * (np.array(how.relative) if how.relative else 1.0)
     one, other = np.abs(answers - first) / scale, np.abs(answers - second) / scale
     if how.kind == "k-norm":
-        return np.asarray(one.max(axis=-1) - other.max(axis=-1))
-    if how.kind == "laplace":
-        return np.asarray((one - other).sum(axis=-1))
-    return np.asarray(((one - other) * (one + other)).sum(axis=-1) / 2)
+        ratio = one.max(axis=-1) - other.max(axis=-1)
+    elif how.kind == "laplace":
+        ratio = (one - other).sum(axis=-1)
+    else:
+        ratio = ((one - other) * (one + other)).sum(axis=-1) / 2
+    # What is equally likely has one score, and no threshold falls between two roundings of it.
+    return np.asarray(np.round(ratio, DIGITS))
 
 
 def log_chance(choice: Choice, how: Choosing, totals: Sequence[int], chosen: Sequence[Any]) -> float:

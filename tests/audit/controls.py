@@ -13,9 +13,14 @@ import pyarrow as pa
 import pytest
 
 from pellucid.engine import units as engine_units
+from pellucid.explainers import PartialDependence, PermutationImportance
+from pellucid.explainers.common.caps import PrivateCap
+from pellucid.explainers.curves.variation import STEPS
 from pellucid.explainers.local import oracles
 from pellucid.explainers.local.methods import NoisyGradient
 from pellucid.explainers.shapley import scores as shapley_scores
+from pellucid.ledger import accounting
+from pellucid.ledger import values as ledger_values
 from pellucid.mechanisms import Norms, bulk, noise, samplers, source
 from pellucid.public import ready, row_wise
 from pellucid.query import bounds, sensitivities
@@ -73,8 +78,8 @@ def sharper(how):
 
 def cheap_stream(patch):
     """A stream puts half of what a step costs on disk."""
-    whole = release_stream.charge_units
-    patch.setattr(release_stream, "charge_units", lambda amount: max(whole(amount) // 2, 1))
+    whole = release_stream.Spend
+    patch.setattr(release_stream, "Spend", lambda currency, amount: whole(currency, amount / 2))
 
 
 def narrow_cubes(patch):
@@ -276,6 +281,62 @@ def even(patch):
     patch.setattr(door, "add_noise", lambda totals, how: [t + 2 * ((n - t) // 2) for t, n in zip(totals, whole(totals, how))])
 
 
+def exact_look(patch):
+    """How much records vary is looked at with noise, and paid for; the counts without it decide."""
+    whole = PartialDependence.looked_at
+
+    def looked_at(self, ask, details):
+        if "look" not in ask.plan.shares:
+            return whole(self, ask, details)
+        query, (one,) = ask.plan["look"].query, details.by("variation")
+        beyond = np.cumsum(np.array(ask.totals(query), dtype=float)[::-1])[::-1][1:]
+        few = np.flatnonzero(beyond <= ask.total("look").noise.scale)
+        return (replace(one, variation=one.variation * float(STEPS[few[0] if len(few) else -1])),)
+
+    patch.setattr(PartialDependence, "looked_at", looked_at)
+
+
+def exact_cap(patch):
+    """A cap is chosen privately, and paid for; the exact quantile is taken."""
+    whole = PrivateCap.chosen
+
+    def run(self, ask):
+        details = ask.plan.details
+        if details.choice is None:
+            return unpatched(self, ask)
+        query = ask.plan["cap"].query
+        best = int(np.argmax(query.score.of(ask.totals(query.of))))
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(PrivateCap, "chosen", lambda self, position: whole(self, best))
+            return unpatched(self, ask)
+
+    unpatched = PermutationImportance.run
+    patch.setattr(PermutationImportance, "run", run)
+
+
+def known_number(patch):
+    """Sessions plan with the number of people that they hold, also where it is a secret."""
+    whole = session.Session.__init__
+
+    def opened(self, *given, **more):
+        whole(self, *given, **more)
+        self._rows = self._engine.units
+
+    patch.setattr(session.Session, "__init__", opened)
+
+
+def generous_budget(patch):
+    """An account counts twice the ρ that its ε and δ are worth."""
+    whole = accounting.rho_of_epsilon_delta
+    patch.setattr(accounting, "rho_of_epsilon_delta", lambda epsilon, delta: 2 * whole(epsilon, delta))
+
+
+def cheap_pure(patch):
+    """An account that counts either way takes a pure release for a quarter of its Rényi divergence."""
+    whole = ledger_values.rho_of_pure
+    patch.setattr(ledger_values, "rho_of_pure", lambda epsilon, order: whole(epsilon, order) / 4)
+
+
 CONTROLS = [
     Control(
         "sensitivity halved",
@@ -339,5 +400,15 @@ CONTROLS = [
     Control("random bytes used twice", bytes_again, ("bulk noise",), slow=False),
     Control("draws used twice", used_twice, ("released noise",)),
     Control("even draws", even, ("released noise",)),
+    Control("exact counts decide after a look", exact_look, ("answers alone",)),
+    Control("an exact cap beside a private one", exact_cap, ("answers alone",)),
+    Control("a release that knows a secret number of people", known_number, ("secret number",), slow=False),
+    Control("a budget worth twice its ε and δ", generous_budget, ("meant budgets",), slow=False),
+    Control(
+        "a pure release counted for a quarter",
+        cheap_pure,
+        ("account that counts either way, more pure releases than their ε adds up to",),
+        slow=False,
+    ),
 ]
 """The first fifteen are those that every audit of ours must catch."""

@@ -38,7 +38,14 @@ def membership():
 def test_membership_shows_without_noise_and_not_in_ours(name, membership):
     found = membership[name]
     assert found[EXACT].value > 0.7 and found[EXACT].baseline == 0.5
-    assert found["ours", 1.0].value < NOT_SEEN
+    ours = {who: one.value for (who, _), one in found.items() if who.startswith("ours")}
+    assert max(ours.values()) < NOT_SEEN and ("ours, by differences" in ours) == (name == "curves")
+
+
+def test_the_attacks_on_curves_find_people_where_noise_is_small():
+    """Also in the default curves and in level and differences, which are other numbers than those without noise."""
+    found = figures(ATTACKS["curves"](epsilons=(100.0,)), 4)
+    assert min(one.value for (_, epsilon), one in found.items() if epsilon) > NOT_SEEN
 
 
 def test_ours_is_near_chance_over_all_studies(membership):
@@ -88,7 +95,7 @@ def test_the_noise_of_ours_is_that_of_everybody(monkeypatch):
     monkeypatch.setattr(pel.Session, "release", lambda self, *a, **k: made.append(release(self, *a, **k)) or made[-1])
     for name in MEMBERSHIP:
         ATTACKS[name](epsilons=(0.5,)).outcomes(1)
-    assert len(made) == len(MEMBERSHIP)
+    assert len(made) == len(MEMBERSHIP) + 2, "curves are released in three ways"
     assert all(e.certificate.private and e.certificate.epsilon == 0.5 for e in made)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from pellucid.audit.estimate import Event, Look, bound_of, chance, lower_bound, refuted
+from pellucid.audit.estimate import Event, Look, Scores, bound_of, chance, largest, lower_bound, refuted
+from pellucid.audit.game import Looks, measure
 from pellucid.audit.learned import learned
 
 
@@ -74,6 +75,31 @@ def test_coverage_on_noise_whose_epsilon_is_known():
     assert _misses(lambda: rng.normal(0, 1, 400), lambda: rng.normal(1, 1, 400), gaussian, 0.05, confidence, trials) <= most
     outputs = [lambda shift=shift: rng.laplace(0, 1, (300, 2)) + shift for shift in (0, [1.0, 0.0])]
     assert _misses(*outputs, 1.0, 0.0, confidence, 60, learned) <= binom.ppf(1 - 1e-4, 60, 1 - confidence)
+
+
+def test_a_way_that_saw_little_does_not_push_out_one_that_saw_much():
+    """Once in fifteen times a thousand releases promise more than twenty thousand do, and keep little of it."""
+    rng = np.random.default_rng(6)  # the third would be .76 by what is promised
+    for _ in range(4):
+        whole = [rng.laplace(shift, 1, (1000, 2)) for shift in (0, [1.0, 0.0])]
+        told = [_ratio(side[:, 0]) for side in whole]
+        seen = Looks(
+            (np.column_stack([told[0], whole[0]]), np.column_stack([told[1], whole[1]])),
+            (_ratio(rng.laplace(0, 1, 20_000)), _ratio(rng.laplace(1, 1, 20_000))),
+        )
+        assert 0.85 < measure(seen, 0.99999, 0.0, 1.0)[0] <= 1
+
+
+def _ratio(numbers):
+    return np.round(np.abs(numbers) - np.abs(numbers - 1), 9)
+
+
+def test_ways_to_look_share_the_risk():
+    """Four ways to look at noise that says nothing: they are wrong no more often together than one is alone."""
+    rng, trials, confidence = np.random.default_rng(6), 150, 0.9
+    sides = [[Scores(rng.normal(size=200), rng.normal(size=200)) for _ in range(4)] for _ in range(trials)]
+    wrong = sum(largest(seen, confidence, 0.0) > 0 for seen in sides)
+    assert wrong <= binom.ppf(1 - 1e-4, trials, 1 - confidence)
 
 
 def test_most_of_a_gaussian_is_measured_at_a_delta():

@@ -63,12 +63,15 @@ def test_noise_halved_or_quartered_is_caught_given_enough_canaries(less, canarie
 @pytest.mark.parametrize("name", CASES)
 def test_one_release_of_each_explainer_holds_and_is_measured(name):
     case = CASES[name]
-    row = case.play(confidence=0.999)
-    assert row.verdict == "holds" and row.moved <= 1 + 1e-9 and row.remark == ""
-    assert row.measured >= case.floor * row.claimed and (row.runs, row.floor) == (1, case.floor)
+    row = case.play(confidence=0.99999)
+    assert row.verdict == "holds" and row.moved <= 1 + 1e-9
+    assert (row.runs, row.floor) == (case.canaries.releases, case.floor)
+    # Coins and noise are secret: less confidence, so that what is measured lies five standard errors above the floor.
+    row = case.play(confidence=0.9)
+    assert row.measured >= case.floor * row.claimed and row.remark == ""
 
 
-@pytest.mark.parametrize("name", ["distribution, add-remove", "distribution, replace", "cluster histograms, add-remove"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.floor])
 def test_releases_with_half_their_noise_are_caught(name, monkeypatch):
     whole = noise._laplace
 
@@ -77,5 +80,5 @@ def test_releases_with_half_their_noise_are_caught(name, monkeypatch):
         return noise.Mechanism(**{**vars(made), "scale": made.scale / 2, "cost": Fraction(made.cost)})
 
     monkeypatch.setattr(noise, "_laplace", halved)
-    row = CASES[f"{name}, many canaries in one release"].play(confidence=0.99)
+    row = CASES[name].play(confidence=0.99)
     assert row.verdict.startswith("broken: ε is at least")

@@ -8,6 +8,7 @@ from people import make_people
 from test_cli import run
 
 import pellucid as pel
+from pellucid.audit.own import keep, seal, stamps_of
 from pellucid.mechanisms import noise, source
 
 CONTENT = {
@@ -20,6 +21,7 @@ CONTENT = {
         {"explain": "LocalLinear", "model": "risk", "epsilon": 0.1, "title": "A stream"},
     ],
 }
+ONE = pel.Schema({"v": pel.Number(0, 1)})
 MODELS = "def risk(d):\n    return (d['age'] - 17) / 73 * (d['sex'] == 'F')\n"
 
 
@@ -82,16 +84,40 @@ def test_an_audit_of_another_promise_is_on_no_certificate(study, tmp_path, pellu
 
     assert stamp("one.db", neighbors="add-remove") is None
     assert stamp("two.db", unit={"max_rows": 3}) is None
-    file.write_text(audited.replace(f"pellucid {pel.__version__}", "pellucid 0.1.9"))
+    ((key, line),) = json.loads(audited).items()
+    older = line["audited"].replace(f"pellucid {pel.__version__}", "pellucid 0.1.9")
+    file.write_text(json.dumps({key: {"audited": older, "seal": seal(key, older)}}))
     assert stamp("three.db") is None
     file.write_text(audited)
     assert stamp("four.db") is not None
 
 
+@pytest.mark.parametrize("how", ["edited", "moved"])
+def test_a_result_that_was_edited_or_moved_to_another_request_is_refused(how, tmp_path):
+    """A seal shows that much; who made it, it cannot show."""
+    file = tmp_path / "study.audit.json"
+    row = pel.Session({"v": [0.0, 1.0]}, ONE, pel.Budget(epsilon=1.0)).audit(pel.Statistic("v"), epsilon=0.5, runs=20)
+    keep(file, {"a": row.stamp})
+    assert stamps_of(file) == {"a": row.stamp}
+    text = file.read_text()
+    file.write_text(text.replace("of a claimed 0.50", "of a claimed 0.40") if how == "edited" else text.replace('"a"', '"b"'))
+    with pytest.raises(pel.LoadError, match="not what `pellucid audit` writes"):
+        stamps_of(file)
+
+
+def test_results_without_a_seal_are_on_no_certificate_and_stop_nothing(tmp_path):
+    file = tmp_path / "study.audit.json"
+    row = pel.Session({"v": [0.0, 1.0]}, ONE, pel.Budget(epsilon=1.0)).audit(pel.Statistic("v"), epsilon=0.5, runs=20)
+    file.write_text(json.dumps({"a": row.stamp}, ensure_ascii=False))
+    assert stamps_of(file) == {}
+    keep(file, {"b": row.stamp})
+    assert stamps_of(file) == {"b": row.stamp}
+
+
 def test_noise_of_tests_is_stamped_on_nothing(monkeypatch):
-    session = pel.Session({"v": [0.0, 1.0]}, pel.Schema({"v": pel.Number(0, 1)}), pel.Budget(epsilon=1.0))
+    session = pel.Session({"v": [0.0, 1.0]}, ONE, pel.Budget(epsilon=1.0))
     with monkeypatch.context() as patch:
-        patch.setattr(source.SystemSource, "private", False)
+        patch.setattr(type(source.current), "private", False)
         session.audit(pel.Distribution("v", bins=2), epsilon=0.5, runs=20)
     assert session.release(pel.Distribution("v", bins=2), epsilon=0.5).certificate.audited is None
 
@@ -198,7 +224,7 @@ def test_the_table_for_a_page(pellucid):
 
 @pytest.mark.parametrize("wrong", [{"runs": 3}, {"runs": 1.5}, {"confidence": 1.0}, {"confidence": 99}])
 def test_sessions_refuse_what_cannot_be_audited(wrong):
-    session = pel.Session({"v": [0.0, 1.0]}, pel.Schema({"v": pel.Number(0, 1)}), pel.Budget(epsilon=1.0))
+    session = pel.Session({"v": [0.0, 1.0]}, ONE, pel.Budget(epsilon=1.0))
     with pytest.raises(pel.PlanError, match=next(iter(wrong))):
         session.audit(pel.Distribution("v", bins=2), epsilon=0.5, **wrong)
 

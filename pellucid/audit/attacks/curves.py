@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -10,10 +12,15 @@ import numpy as np
 
 import pellucid as pel
 
+from ...public.rows import Rows
+from ...query import Sum
+from ...release.plan import Plan
 from .base import columns, session, units
-from .membership import Membership, Told
+from .membership import Membership, Told, View
 
 FEATURES, POINTS = 12, 5
+NAMES = [f"x{j}" for j in range(FEATURES)]
+WAYS = {"ours, by default": "auto", "ours, by differences": "variation"}
 
 
 @dataclass(frozen=True)
@@ -47,11 +54,48 @@ class Curves(Membership):
                 found.append(1 / (1 + np.exp(-np.tanh(moved) @ second)))
         return np.stack(found, axis=1)
 
+    @cached_property
+    def _model(self) -> pel.Model:
+        return pel.Model(lambda d: self.answer(d[NAMES].to_numpy(float)), output=(0, 1), features=NAMES, trained_on="other data")
+
+    @cached_property
+    def _views(self) -> dict[tuple[str, float], View]:
+        return {}
+
     def ours(self, rows: np.ndarray, epsilon: float) -> Told:
-        names = [f"x{j}" for j in range(FEATURES)]
-        model = pel.Model(lambda d: self.answer(d[names].to_numpy(float)), output=(0, 1), features=names, trained_on="other data")
-        asked = pel.PartialDependence(model, names, points=POINTS, method="values")
+        asked = pel.PartialDependence(self._model, NAMES, points=POINTS, method="values")
         made = session(columns(rows), units(FEATURES), epsilon).release(asked, epsilon=epsilon)
-        curves = [made.curves[name] for name in names]  # type: ignore[attr-defined]
+        curves = [made.curves[name] for name in NAMES]  # type: ignore[attr-defined]
         noise = curves[0].law.std / 2 / len(rows)
         return Told(np.concatenate([curve.y for curve in curves]), noise**2)
+
+    def also_ours(self, rows: np.ndarray, epsilon: float) -> Mapping[str, Told]:
+        """As curves are released where nobody says how, and by level and differences, with as many points as pay."""
+        return {name: self._planned(name, method, rows, epsilon) for name, method in WAYS.items()}
+
+    def _planned(self, name: str, method: str, rows: np.ndarray, epsilon: float) -> Told:
+        asked = pel.PartialDependence(self._model, NAMES, method=method)
+        people = session(columns(rows), units(FEATURES), epsilon)
+        plan = people.plan(asked, epsilon=epsilon)
+        made = people.release(asked, epsilon=epsilon)
+        if (name, epsilon) not in self._views:
+            # The plan is public: it says what a person adds, and so do shadow people.
+            parts = functools.partial(_contributions, plan)
+            self._views[name, epsilon] = View(parts, self.shadow_of(parts))
+        numbers, variances = [], []
+        for one in (*plan.details.by("values"), *plan.details.by("variation")):
+            curve = made.curves[one.name]  # type: ignore[attr-defined]
+            by_values = isinstance(curve, pel.Curve)
+            numbers.append(curve.y if by_values else curve.numbers / len(rows))
+            variances.append(np.full(len(numbers[-1]), (curve.law.std / len(rows) / (2 if by_values else 1)) ** 2))
+        return Told(np.concatenate(numbers), np.concatenate(variances), self._views[name, epsilon])
+
+
+def _contributions(plan: Plan, rows: np.ndarray) -> np.ndarray:
+    """What each person adds to the released numbers: answers along the grids, then levels and differences."""
+    schema, found = units(FEATURES), []
+    for stage in plan.stages:
+        assert isinstance(stage.query, Sum), "with a look at the records later questions would depend on its answer"
+        adds = getattr(stage.query.map, "contributions", stage.query.map)
+        found.append(adds(Rows(schema, columns(rows))))
+    return np.hstack(found)

@@ -8,7 +8,7 @@ numbers vary anyway follows from the shadow data. For normal numbers no test is 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -25,16 +25,6 @@ SHADOW = 4000
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Released means, and how large their noise is; NaN where nothing was released."""
-
-    numbers: np.ndarray
-    """The means over the people."""
-    variance: np.ndarray | float
-    """Of the noise on each of them, which is public."""
-
-
-@dataclass(frozen=True, eq=False)
 class Shadow:
     """What the attacker's own sample says about released means."""
 
@@ -42,6 +32,27 @@ class Shadow:
     """Of what a person adds."""
     covariance: np.ndarray
     """Of the means over a table."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What the attacker knows of released numbers that are not those of the explanation without noise."""
+
+    parts: Callable[[np.ndarray], np.ndarray]
+    """What each person adds to them."""
+    shadow: Shadow
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Released means, and how large their noise is; NaN where nothing was released."""
+
+    numbers: np.ndarray
+    """The means over the people."""
+    variance: np.ndarray | float
+    """Of the noise on each of them, which is public."""
+    view: View | None = None
+    """Where these are other numbers than the attack is about without noise."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +81,17 @@ class Membership(Attack):
         """The releases of published mechanisms, by name."""
         return {}
 
+    def also_ours(self, rows: np.ndarray, epsilon: float) -> Mapping[str, Told]:
+        """Releases of sessions in other ways, by name."""
+        return {}
+
     @cached_property
     def shadow(self) -> Shadow:
-        parts = self.parts(self.draw(np.random.default_rng([self.seed, 1 << 20]), SHADOW))
-        return Shadow(parts.mean(axis=0), np.cov(parts.T) / self.people)
+        return self.shadow_of(self.parts)
+
+    def shadow_of(self, parts: Callable[[np.ndarray], np.ndarray]) -> Shadow:
+        added = parts(self.draw(np.random.default_rng([self.seed, 1 << 20]), SHADOW))
+        return Shadow(added.mean(axis=0), np.cov(added.T) / self.people)
 
     def trial(self, rng: np.random.Generator) -> Mapping[Against, float]:
         inside, outside = self.draw(rng, self.people), self.draw(rng, STRANGERS * self.people)
@@ -83,15 +101,18 @@ class Membership(Attack):
                 told[Against(who, epsilon)] = release
         for epsilon in self.epsilons:
             told[Against("ours", epsilon)] = self.ours(inside, epsilon)
+        for epsilon in self.epsilons:
+            for who, release in self.also_ours(inside, epsilon).items():
+                told[Against(who, epsilon)] = release
         both = np.vstack([inside, outside])
         scores = {against: self.scores(release, both) for against, release in told.items()}
         return {against: auc(found[: self.people], found[self.people :]) for against, found in scores.items()}
 
     def scores(self, told: Told, rows: np.ndarray) -> np.ndarray:
         """For each person the log-likelihood ratio of the release: with the person in the table, against without."""
-        seen = np.isfinite(told.numbers)
-        lean = (self.parts(rows) - self.shadow.mean)[:, seen] / self.people
+        seen, view = np.isfinite(told.numbers), told.view or View(self.parts, self.shadow)
+        lean = (view.parts(rows) - view.shadow.mean)[:, seen] / self.people
         noise = np.broadcast_to(told.variance, told.numbers.shape)[seen]
-        direction = np.linalg.solve(self.shadow.covariance[np.ix_(seen, seen)] + np.diag(noise), lean.T)
-        moved = told.numbers[seen] - self.shadow.mean[seen]
+        direction = np.linalg.solve(view.shadow.covariance[np.ix_(seen, seen)] + np.diag(noise), lean.T)
+        moved = told.numbers[seen] - view.shadow.mean[seen]
         return moved @ direction - (lean.T * direction).sum(axis=0) / 2

@@ -12,7 +12,7 @@ from .answers import answers_alone
 from .finding import Finding
 from .models import no_memory, one_shape, own_rows_alone
 from .noise import bulk_noise, fresh_noise, low_bits, own_noise, released_noise
-from .sessions import fixed_shape, no_canaries, one_unit_left, quiet_refusal
+from .sessions import fixed_shape, meant_budgets, no_canaries, one_unit_left, quiet_refusal, secret_number
 
 __all__ = ["Finding", "checks"]
 
@@ -27,6 +27,8 @@ def checks() -> list[Callable[[], Finding]]:
         released_noise,
         answers_alone,
         one_unit_left,
+        meant_budgets,
+        secret_number,
         fixed_shape,
         no_canaries,
         quiet_refusal,

@@ -30,7 +30,9 @@ MANY_NUMBERS = source.MANY
 MANY = 40_000
 """Draws whose size is looked at."""
 SIGMAS = 5.0
-"""A check that draws is wrong about good noise once in a million times."""
+"""A single comparison is wrong about good noise once in a million times."""
+MORE = SIGMAS + 1
+"""Where hundreds or thousands are made, one is once in a hundred thousand."""
 KINDS = {"laplace": ("L1", "discrete-laplace"), "k-norm": ("L∞", "k-norm-lattice"), "gaussian": ("L2", "discrete-gaussian")}
 
 
@@ -88,8 +90,7 @@ def bulk_noise() -> Finding:
     for kind in KINDS:
         how = _mechanism(kind, MANY_NUMBERS)
         drawn = np.array([add_noise([0] * MANY_NUMBERS, how) for _ in range(WHOLE)])
-        # Thousands of pairs of numbers are looked at.
-        limit, signs = (SIGMAS + 1) / WHOLE**0.5, _signs(drawn.astype(float))
+        limit, signs = MORE / WHOLE**0.5, _signs(drawn.astype(float))
         within, between = signs.T @ signs / WHOLE, signs[1:].T @ signs[:-1] / WHOLE
         if max(np.abs(within - np.diag(np.diag(within))).max(), np.abs(between).max()) > limit:
             wrong.append(f"{kind}: numbers share noise")
@@ -98,9 +99,9 @@ def bulk_noise() -> Finding:
         if size < 1 - few:
             wrong.append(f"{kind}: noise of {size:.2f} times the size that was claimed")
         bits = np.array([(drawn.ravel() >> bit) & 1 for bit in range(8)]) * 2.0 - 1
-        if np.abs(bits @ bits.T / drawn.size - np.eye(8)).max() > (SIGMAS + 1) / drawn.size**0.5:
+        if np.abs(bits @ bits.T / drawn.size - np.eye(8)).max() > MORE / drawn.size**0.5:
             wrong.append(f"{kind}: low bits follow one another")
-        if np.abs(bits.mean(axis=1)).max() > (SIGMAS + 1) / drawn.size**0.5:
+        if np.abs(bits.mean(axis=1)).max() > MORE / drawn.size**0.5:
             wrong.append(f"{kind}: low bits are not those of a fair coin")
     return Finding("noise of many numbers", not wrong, "; ".join(wrong) or f"{MANY_NUMBERS} numbers at once, all as claimed")
 
@@ -197,7 +198,7 @@ def _size(case: Case) -> float:
 
 def _wrong_with(drawn: np.ndarray, claimed: np.ndarray) -> list[str]:
     """What is wrong with noise of which each row belongs to one release."""
-    limit, wrong = SIGMAS / len(drawn) ** 0.5, []
+    limit, wrong = MORE / len(drawn) ** 0.5, []
     signs = _signs(drawn.astype(float))
     within, between = signs.T @ signs / len(drawn), signs[1:].T @ signs[:-1] / len(drawn)
     if np.abs(within - np.diag(np.diag(within))).max() > limit:
@@ -205,7 +206,7 @@ def _wrong_with(drawn: np.ndarray, claimed: np.ndarray) -> list[str]:
     if np.abs(between).max() > limit or len({tuple(row) for row in np.abs(drawn).tolist()}) < len(drawn):
         wrong.append("releases share noise")
     size = np.sqrt((drawn.astype(float) ** 2).mean(axis=0)) / claimed
-    if size.min() < 1 - 1.1 * limit:
+    if size.min() < 1 - 1.1 * SIGMAS / len(drawn) ** 0.5:
         wrong.append(f"its noise has {size.min():.2f} times the size that was claimed")
     bits = [abs(float(((drawn >> bit) & 1).mean(axis=0).min()) - 0.5) for bit in range(8)]
     bits += [abs(float(((drawn >> bit) & 1).mean(axis=0).max()) - 0.5) for bit in range(8)]

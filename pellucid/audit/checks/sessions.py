@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import secrets
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 from ...errors import PellucidError
 from ...explainers import Distribution, Statistic
 from ...ledger.accounting import Budget
+from ...mechanisms import exact
 from ...public.schema import Unit
 from ...release.session import Session
 from .finding import SCHEMA, Finding, explainers, small_table
@@ -43,6 +45,47 @@ def _asks_for_the_last(session: Session) -> bool:
     except PellucidError:
         return False
     return True
+
+
+def meant_budgets() -> Finding:
+    """What an account counts is worth the ε and δ that its owner was told: a Gaussian release of all of it has no more."""
+    wrong = []
+    for epsilon, delta in itertools.product((0.1, 0.5, 1.0, 3.0, 10.0), (1e-9, 1e-6, 1e-3, 0.05)):
+        for counts in ("zcdp", "either"):
+            budget = Budget(epsilon=epsilon, delta=delta, accounting=counts)
+            if delta_of_gaussian(epsilon, float(budget.amount)) > delta:
+                wrong.append(f"ε = {epsilon:g} at δ = {delta:g}, {counts}")
+        if Budget(epsilon=epsilon).amount > exact("epsilon", epsilon):
+            wrong.append(f"ε = {epsilon:g}")
+    return Finding("budgets mean what they say", not wrong, f"counted too generously: {', '.join(wrong) or 'none'}")
+
+
+def delta_of_gaussian(epsilon: float, rho: float) -> float:
+    """The exact δ of Gaussian noise with this ρ (Balle and Wang, 2018).
+
+    >>> round(delta_of_gaussian(1.5685, 0.5), 4)
+    0.05
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    shift = math.sqrt(2 * rho)
+    return float(ndtr(shift / 2 - epsilon / shift) - math.exp(epsilon + log_ndtr(-shift / 2 - epsilon / shift)))
+
+
+def secret_number() -> Finding:
+    """Where even the number of people is a secret, nothing that is settled in advance follows it: plans, noise and previews."""
+    wrong = []
+    for explainer in explainers():
+        settled = set()
+        for rows in (40, 61):
+            session = Session(small_table(rows), SCHEMA, Budget(9.0), neighbors="add-remove", expected_rows=50)
+            plan = session.plan(explainer, epsilon=1.0)
+            stages = [(stage.name, stage.share, stage.how) for stage in plan.stages]
+            settled.add(repr((stages, plan.public.rows, session.preview(explainer, epsilon=1.0))))
+        if len(settled) > 1:
+            wrong.append(type(explainer).__name__)
+    text = f"the exact number of people has a part in {', '.join(wrong) or 'nothing'}"
+    return Finding("the number of people is told with noise alone", not wrong, text)
 
 
 def fixed_shape() -> Finding:

@@ -30,6 +30,8 @@ PUBLIC_RECORDS = 128
 """Public records whose curves tell how far a record's curve may vary, and how finely a grid must follow it."""
 MARGIN = 1.4
 """V is so many times the largest variation of a public record."""
+FLAT = 0.01
+"""The variation of a public record, as a part of the range, that V follows at least."""
 FAVOUR = 1.2
 """Differences are released where values are predicted to be so many times worse: values have no bias."""
 ENOUGH = 1.05
@@ -106,7 +108,7 @@ def _sketched(model: Model, schema: Schema, name: str, grids: tuple[tuple[float,
         rough = float((((between - curves) ** 2) @ gaps / gaps.sum()).mean())
         most = float(np.abs(np.diff(mine, axis=1)).sum(axis=1).max())
         # A model that public records find flat may still move for people: V is never a hair's breadth.
-        found.append(Sketch(grid, MARGIN * max(most, 0.01), rough))
+        found.append(Sketch(grid, MARGIN * max(most, FLAT), rough))
     return found
 
 

@@ -7,6 +7,7 @@ diagonal entry of a Gram matrix of (s, t) is not needed and not released, which 
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,14 @@ from ...query.reviewed import reviewed
 
 WIDEST = 1 << 17
 """Wider than any row of the set, and small enough that the float factors of shrinking are exact enough to start from."""
+
+
+@functools.lru_cache(maxsize=16)
+def upper_triangle(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the upper triangle of a matrix is: every step of every question asks for it."""
+    rows, columns = np.triu_indices(length)
+    rows.flags.writeable = columns.flags.writeable = False
+    return rows, columns
 
 
 @reviewed
@@ -80,7 +89,7 @@ class Moments(MeasuredBound):
 
     @property
     def relative(self) -> tuple[float, ...]:  # type: ignore[override]
-        rows, columns = np.triu_indices(self.length)
+        rows, columns = upper_triangle(self.length)
         triangle = [1.0 if i == j else math.sqrt(0.5) for i, j in zip(rows, columns)]
         return (*triangle, *(1.0,) * self.length)
 
@@ -110,7 +119,7 @@ class Moments(MeasuredBound):
 
     def total_of(self, rows: np.ndarray) -> list[int]:
         """The exact totals of integer rows that are inside the set: 2^16 of them stay below 2^53 in a float product."""
-        upper = np.triu_indices(self.length)
+        upper = upper_triangle(self.length)
         total = [0] * self.size
         for start in range(0, len(rows), 1 << 16):
             piece = rows[start : start + (1 << 16)].astype(float, copy=False)
@@ -144,7 +153,7 @@ class Moments(MeasuredBound):
     def matrix(self, totals: Any) -> tuple[np.ndarray, np.ndarray]:
         """(Σ s·sᵀ, Σ t·s) from the released coordinates, in their own units and type."""
         numbers = np.asarray(totals)
-        upper = np.triu_indices(self.length)
+        upper = upper_triangle(self.length)
         full = np.zeros((self.length, self.length), dtype=numbers.dtype)
         full[upper] = numbers[: len(upper[0])]
         full.T[upper] = numbers[: len(upper[0])]
