@@ -89,13 +89,36 @@ def _plain(function: Any, name: str) -> bool:
 
 
 def _bytes_of(value: Any) -> bytes:
-    """The pickle of a value, with classes of ours under their registered names."""
-    content = pickle.dumps(value)
-    if b"pellucid." not in content:
-        return content
+    """The pickle of a value, with classes of ours under their registered names and without what lies between fields."""
+    content = _pickled(value, _Clean)
+    return content if b"pellucid." not in content else _pickled(value, _Pickler)
+
+
+def _pickled(value: Any, pickler: Callable[[io.BytesIO], Any]) -> bytes:
     file = io.BytesIO()
-    _Pickler(file).dump(value)
+    pickler(file).dump(value)
     return file.getvalue()
+
+
+def _without_gaps(obj: Any) -> Any:
+    """How to pickle a table of records with gaps between its fields: zeros in the gaps.
+
+    Gaps hold whatever was in memory. Trees of scikit-learn have some in every node, so that one file would be another model
+    each time it is loaded, and nothing about it would ever be replayed.
+    """
+    if type(obj) is not np.ndarray or not obj.dtype.names or obj.dtype.hasobject or not obj.flags.c_contiguous:
+        return NotImplemented
+    between = np.ones(obj.dtype.itemsize, dtype=bool)
+    for field, start, *_ in obj.dtype.fields.values():
+        between[start : start + field.itemsize] = False
+    clean = obj.copy()
+    clean.reshape(-1).view(np.uint8).reshape(obj.size, obj.dtype.itemsize)[:, between] = 0
+    return clean.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+
+
+class _Clean(pickle.Pickler):
+    def reducer_override(self, obj: Any) -> Any:
+        return _without_gaps(obj)
 
 
 _InPython: Any = pickle._Pickler
@@ -103,6 +126,9 @@ _InPython: Any = pickle._Pickler
 
 
 class _Pickler(_InPython):  # type: ignore[misc]
+    def reducer_override(self, obj: Any) -> Any:
+        return _without_gaps(obj)
+
     def save_global(self, obj: Any, name: str | None = None) -> None:
         known = _registered.get((getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)))
         if known is None:

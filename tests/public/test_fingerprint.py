@@ -8,6 +8,7 @@ import pkgutil
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
 
 import pellucid as pel
 from pellucid.explainers.clusters.centres import NearestCentre, Space
@@ -94,3 +95,26 @@ def test_no_two_classes_share_a_name():
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     assert len(set(fingerprints._registered.values())) == len(fingerprints._registered)
+
+
+def test_gaps_between_fields_tell_no_trees_apart():
+    """Nodes of scikit-learn's trees have gaps that hold whatever was in memory: a loaded tree is the one that was saved."""
+    inputs = np.random.default_rng(0).random((200, 3))
+    tree = DecisionTreeRegressor(max_depth=4).fit(inputs, inputs.sum(axis=1))
+    expected = fingerprints.fingerprint(tree, np.zeros(1))
+    bare, state = pickle.loads(pickle.dumps(tree)), tree.tree_.__getstate__()
+    raw = state["nodes"].view(np.uint8).reshape(len(state["nodes"]), -1)
+    raw[:, 57:] = 7
+    bare.tree_.__setstate__(state)
+    assert fingerprints.fingerprint(bare, np.zeros(1)) == expected
+    raw[:, 24] ^= 1  # the last bit of a threshold
+    bare.tree_.__setstate__(state)
+    assert fingerprints.fingerprint(bare, np.zeros(1)) != expected
+
+
+def test_arrays_without_gaps_have_the_bytes_of_a_plain_pickle():
+    records = np.zeros((3, 2), dtype=[("a", "i4"), ("b", "f8")])
+    records["a"] = 5
+    aligned = np.zeros(3, dtype=np.dtype([("a", "u1"), ("b", "f8")], align=True))
+    for value in (records, aligned, records[:0], records.T, np.asfortranarray(np.eye(3)), [records, records], np.array(["x"])):
+        assert fingerprints._bytes_of(value) == pickle.dumps(value)
