@@ -108,17 +108,17 @@ class Simulated:
     def interval(self, squares: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
         """All h under which the released H² is neither among the smallest nor the largest (1 − level)/2 of draws."""
         tail, seen = (1 - checked_level(level)) / 2, squares[:, None]
-        lower = self._edge(lambda h: (self.squares(h) >= seen).mean(axis=1) < tail)
-        upper = self._edge(lambda h: (self.squares(h) <= seen).mean(axis=1) >= tail)
+        lower, _ = self._edge(lambda h: (self.squares(h) >= seen).mean(axis=1) < tail)
+        _, upper = self._edge(lambda h: (self.squares(h) <= seen).mean(axis=1) >= tail)
         # An energy within the noise of zero has no parts that could be told apart.
         blurred = self.base <= 3 * self.other.std(axis=1)
         return np.where(blurred, 0.0, lower), np.where(blurred, 1.0, upper)
 
-    def _edge(self, below: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The h in [0, 1] up to which `below` holds, by halving."""
+    def _edge(self, below: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The h in [0, 1] up to which `below` holds, by halving: it lies between the two."""
         low, high = np.zeros(len(self.base)), np.ones(len(self.base))
         for _ in range(24):
             middle = (low + high) / 2
             yes = below(middle)
             low, high = np.where(yes, middle, low), np.where(yes, high, middle)
-        return high
+        return low, high

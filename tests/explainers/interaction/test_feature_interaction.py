@@ -14,7 +14,7 @@ from people import make_people
 import pellucid as pel
 from pellucid.cli.study import Study
 from pellucid.engine import LocalEngine
-from pellucid.explainers.interaction.energies import noise_energies, remainder
+from pellucid.explainers.interaction.energies import Simulated, noise_energies, remainder
 from pellucid.explainers.interaction.feature_interaction import FeatureInteraction
 from pellucid.explainers.interaction.overall import OnCurves
 from pellucid.explainers.interaction.rounding import Rounding, public_points, rounded_size
@@ -370,3 +370,12 @@ def test_an_h_that_would_be_all_noise_is_refused_before_payment(model, schema):
     assert float(session.spent) == 0
     assert session.release(FeatureInteraction(model, "age", points=4, anyway=True), epsilon=0.1).features
     assert len(session.release(asked, epsilon=0.1).values) == 6  # identical: replayed
+
+
+def test_an_h_that_may_be_zero_has_a_lower_end_of_zero(seeded):
+    """Not of 2^-24, which reads as if it were sure to be more than nothing."""
+    calm = Simulated(
+        *np.broadcast_arrays(np.zeros((2, 5)), [[-0.1, -0.05, 0.0, 0.05, 0.1]]), np.ones(2), np.zeros((2, 5)), np.ones(2), False
+    )
+    lower, upper = calm.interval(np.array([0.0, 0.5]), 0.5)
+    assert lower[0] == 0.0 and 0.6 < lower[1] < np.sqrt(0.5) < upper[1]
