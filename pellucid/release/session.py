@@ -181,23 +181,26 @@ class Session:
         left = self._account.afterwards(pure.public.spend)
         return [f"with kind='pure' the error would be {ratio:.2g} times smaller; {left}"]
 
-    def cost_for(self, explainer: Explainer, error: float) -> Amount:
+    def cost_for(self, explainer: Explainer, error: float, *, kind: Kind | None = None) -> Amount:
         """The smallest amount for which every output's 95 % error is at most `error`. Touches no data, charges nothing.
 
         The result is a number in the account's currency and carries `.epsilon`; pass it on as `epsilon=` (or `rho=`). With a δ it
-        is a ρ; with accounting="either" it is an ε, for the kind of release that reaches the error for less.
+        is a ρ, unless kind="pure" asks for the ε of a pure release (pass both on); with accounting="either" it is an ε, for the
+        kind of release that reaches the error for less.
         """
+        if kind is not None:
+            self._account.prices(epsilon=1, kind=kind)  # refuses what the account does not take
         if not (isinstance(error, int | float) and math.isfinite(error) and error > 0):
             raise PlanError(f"error={error!r}: give a positive number in the units of the output.")
 
         def reached(amount: Fraction) -> bool:
             try:
-                return self._error(explainer, amount) <= error
+                return self._error(explainer, amount, kind) <= error
             except PlanError:
                 return False
 
         # Whatever is wrong with the request itself is said here; a price that is too small for it only means: not reached.
-        self._error(explainer, Fraction(1000))
+        self._error(explainer, Fraction(1000), kind)
         high = Fraction(1, 10**6)
         while not reached(high):
             high *= 2
@@ -208,23 +211,23 @@ class Session:
             middle = (low + high) / 2
             low, high = (low, middle) if reached(middle) else (middle, high)
         found = Fraction(math.ceil(high * 10**9), 10**9)
-        if self._priced_either:
+        if self._priced_either and kind is None:
             return Amount.meaning(float(found), "either", float(found), self.budget.delta, None)
-        return Amount.of(self.budget, found)
+        return Amount.of(self.budget, found, self._priced(kind))
 
-    @property
-    def _priced(self) -> Currency:
+    def _priced(self, kind: Kind | None) -> Currency:
         """What prices are looked for in."""
-        return "epsilon" if self.budget.currency == "epsilon" else "rho"
+        return "epsilon" if kind == "pure" or (kind is None and self.budget.currency == "epsilon") else "rho"
 
     @property
     def _priced_either(self) -> bool:
         """Whether a price is looked for among both kinds; a careful account has those of a zCDP account."""
         return self._account.counts_either and not self._account.careful
 
-    def _error(self, explainer: Explainer, amount: Fraction) -> float:
+    def _error(self, explainer: Explainer, amount: Fraction, kind: Kind | None) -> float:
         """The largest error for a price, the smaller of the two where it may be paid either way."""
-        offers = self._account.prices(epsilon=amount) if self._priced_either else [Spend(self._priced, amount)]
+        both = self._priced_either and kind is None
+        offers = self._account.prices(epsilon=amount) if both else [Spend(self._priced(kind), amount)]
         found, refused = [], None
         for spend in offers:
             try:

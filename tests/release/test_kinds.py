@@ -265,3 +265,16 @@ def test_an_outlook_finds_the_course_that_errs_least():
     assert plain.payable == 1 and plain.kind is None
     with pytest.raises(pel.PlanError, match="at least one"):
         opened.outlook([])
+
+
+def test_the_price_of_an_error_can_be_asked_for_by_kind():
+    """An account with a δ says what zCDP costs, though a pure release may reach the error for less."""
+    opened = session(pel.Budget(1.0, 1e-6))
+    pure = opened.cost_for(SEX, error=20, kind="pure")
+    assert pure.currency == "epsilon" and pure == session(PURE).cost_for(SEX, error=20)
+    assert float(opened.preview(SEX, epsilon=pure, kind="pure").error.max()) <= 20
+    zcdp = opened.cost_for(SEX, error=20, kind="zcdp")
+    assert zcdp.currency == "rho" and zcdp == opened.cost_for(SEX, error=20) and pure.epsilon < zcdp.epsilon
+    assert session().cost_for(SEX, error=20, kind="zcdp") == pytest.approx(zcdp, rel=1e-9)
+    with pytest.raises(pel.PlanError, match="counts pure"):
+        session(PURE).cost_for(SEX, error=20, kind="zcdp")
