@@ -117,6 +117,9 @@ def _check_budget(study: Study) -> None:
     said, payable = _bill(study)
     if not payable:
         more = "declare a larger budget" if study.new else "raise the budget (`pellucid ledger raise`)"
+        again = [release.title for release in study.releases if getattr(release.explainer, "record", None) is not None]
+        if again and not study.new:
+            more += f", or take out what is about one record and paid for again in every run ({', '.join(map(repr, again))})"
         raise PellucidError(
             f"the account cannot pay for the whole study: {said}. Lower the shares or {more}. Nothing was charged."
         )

@@ -437,5 +437,5 @@ def _release(
         raise PlanError(f"{where}: {kind} needs {', '.join(sorted(known - set(options)))}.") from None
     about = next((entry[key] for key in ("feature", "formula", "groups", "target", "function") if entry.get(key)), "")
     named = about if isinstance(about, str) else ", ".join(str(f) for f in about or ())
-    title = str(entry.get("title", f"{number:02d} {kind} {named}"))
+    title = str(entry.get("title", f"{number:02d} {kind} {named}".rstrip()))
     return checked_text(f"{where}: title", title), explainer, cost

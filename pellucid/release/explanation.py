@@ -25,6 +25,8 @@ from .uncounted import Uncounted
 FORMAT = 1
 """Version of the saved JSON; `load` refuses what it does not know."""
 
+PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
+
 _KINDS: dict[str, type[Explanation]] = {}
 
 
@@ -91,6 +93,8 @@ class Explanation(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write `to_json()` to a file; `pellucid.load` reads it back."""
+        if Path(path).suffix.lower() in PICTURES:
+            raise PlanError(f"save() writes JSON; for a picture call plot(), then matplotlib.pyplot.savefig({str(path)!r}).")
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def certified(self, certificate: Certificate) -> Explanation:

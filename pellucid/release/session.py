@@ -126,6 +126,10 @@ class Session:
         """The ledger that the account is in."""
         return self._account.ledger
 
+    def __repr__(self) -> str:
+        """What was declared, and nothing of the table."""
+        return f"Session({self.name!r}, {self.budget}, {self.neighbors!r}, unit: {self.unit.text})"
+
     def history(self) -> list[Entry]:
         """Every entry of the account, oldest first."""
         return self.ledger.history(self.name)

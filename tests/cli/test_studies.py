@@ -270,3 +270,18 @@ def test_explain_says_what_is_paid_for_again(pellucid):
 def test_help_alone_is_no_error(arguments, pellucid):
     _, out, err = pellucid(*arguments)
     assert "Usage" in out + err and "error" not in err
+
+
+def test_a_second_run_says_which_releases_are_paid_for_again(study, tmp_path, pellucid):
+    (tmp_path / "asked.py").write_text("def risk(d):\n    return d['age'] / 100\n")
+    models = {"risk": {"load": "asked.py:risk", "output": [0, 1], "features": ["age"], "trained_on": "other data"}}
+
+    def asked(age):
+        one = {"explain": "ShapValues", "model": "risk", "record": {"age": age}, "epsilon": 0.4}
+        return study(models=models, releases=[*CONTENT["releases"], one])
+
+    code, out, _ = pellucid("explain", asked(40), "--no-pictures")
+    assert code == 0 and "\n02 ShapValues: released" in out
+    code, _, err = pellucid("explain", asked(41), "--no-pictures")  # in this process the same record would be free
+    said = " ".join(err.split())
+    assert code == 1 and "about one record and paid for again in every run ('02 ShapValues')" in said and "Women" not in said

@@ -408,6 +408,12 @@ def test_saved_explanations_are_checked(tmp_path, session):
         pel.load(path)
     with pytest.raises(pel.PlanError, match="cannot be read"):
         pel.load(tmp_path / "nothing.json")
+    with pytest.raises(pel.PlanError, match=r"savefig\('e.png'\)"):
+        session.release(pel.Distribution("sex"), epsilon=0.1).save("e.png")
+
+
+def test_a_session_shows_what_was_declared(session):
+    assert repr(session).startswith(f"Session({session.name!r}, Budget(epsilon=") and repr(session).endswith("unit: one row)")
 
 
 def test_history_tells_who_and_why(session):
