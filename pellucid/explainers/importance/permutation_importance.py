@@ -230,11 +230,24 @@ class PermutationImportance(OfModel):
             )
         elif self._private_cap:
             notes.append("with so few records at this price no cap can be chosen: losses keep their declared range")
+        hidden = self._unseen(shuffling, cap, width)
+        if hidden > width:
+            notes.append(
+                f"what lies beyond the cap is looked for as far as losses can go: error bars may reach ±{hidden:.2g}; "
+                "leave cap= out to have one chosen privately"
+            )
         if shuffling.count:
             notes.append("the count of records is noisy too: errors depend a little on the size of an importance")
-        if details.choice is None or not shuffling.wide:
-            notes.append(foreseen(plan.public, width, USUAL * self._loss.top, "importances of such models"))
+        # Of a wide declared range nobody knows how much of it importances fill.
+        if not shuffling.wide:
+            notes.append(foreseen(plan.public, max(width, hidden), USUAL * self._loss.top, "importances of such models"))
         return Expected(shuffling.features, np.full(len(shuffling.features), width), gap, tuple(notes))
+
+    @staticmethod
+    def _unseen(shuffling: Shuffling, cap: float, width: float) -> float:
+        """How far a cap that somebody gave may lengthen bars: noise in the look beyond it, in units of the loss."""
+        looks = (look for look in (shuffling.looks(cap).up, shuffling.looks(cap).down) if look is not None)
+        return width * max((look.factor * look.reach / cap for look in looks), default=0.0) if shuffling.given else 0.0
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -458,3 +458,18 @@ def test_error_bars_hold_without_some_targets(ranking, monkeypatch):
         lower, upper = dataclasses.replace(found, hidden=None, hidden_worth=None, chance=None).interval(0.9)
         inside.append((lower <= exact) & (exact <= upper))
     assert 0.84 <= np.mean(inside) <= 0.96
+
+
+def test_a_preview_says_what_a_given_cap_does_to_bars(seeded):
+    """Far below the largest loss it makes noise small and bars long: nobody knows what lies beyond."""
+    opened = session(table(4000), schema=WIDE)
+    asked = pel.PermutationImportance(WIDE_MODEL, "y", cap=50.0)
+    seen = opened.preview(asked, epsilon=1.0)
+    said = next(note for note in seen.notes if "beyond the cap" in note)
+    frame = opened.release(asked, epsilon=1.0).to_frame()
+    half, reach = float((frame["upper"] - frame["lower"]).mean() / 2), float(said.split("±")[1].split(";")[0])
+    assert half > 10 * seen.error.max() and half / 3 < reach < 3 * half
+    assert not any("verdict" in note for note in seen.notes)
+    for cap in (None, "range"):
+        notes = opened.preview(pel.PermutationImportance(WIDE_MODEL, "y", cap=cap), epsilon=1.0).notes
+        assert not any("beyond the cap" in note or "verdict" in note for note in notes)
