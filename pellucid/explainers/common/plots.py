@@ -14,7 +14,8 @@ def axes(ax: Any) -> Any:
     return pyplot().subplots(figsize=(6, 3.8), layout="constrained")[1] if ax is None else ax
 
 
-def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
+def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None, errors: str = "95 % error bars") -> Any:
+    """Labels, and on top what it cost, its status and how errors are drawn."""
     ax.set_xlabel(result.feature if xlabel is None else xlabel)
     note_uncounted(ax, result)
     ax.set_ylabel(ylabel)
@@ -24,7 +25,8 @@ def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None) -> Any:
     if certificate is not None:
         cost = f"ε = {certificate.epsilon:.3g}" + (f", δ = {certificate.delta:g}" if certificate.delta else "")
         note = cost if certificate.private else "NOT PRIVATE"
-        ax.set_title(f"{note} · {certificate.status} · 95 % error band", fontsize=9, loc="right", color="0.4")
+        said = " · ".join(part for part in (note, certificate.status, errors) if part)
+        ax.set_title(said, fontsize=9, loc="right", color="0.4")
     return literally(ax)
 
 
@@ -52,7 +54,8 @@ def curve(result: Any, ax: Any = None) -> Any:
     else:
         ax.fill_between(result.x, lower, upper, color=BAND, alpha=0.35, linewidth=0)
         ax.plot(result.x, result.y, color=INK, marker="." if len(result.x) <= 60 else None)
-    return finish(ax, result, result.ylabel + (" (smoothed: the band does not cover it)" if result.smoothed else ""))
+    ylabel = result.ylabel + (" (smoothed: the band does not cover it)" if result.smoothed else "")
+    return finish(ax, result, ylabel, errors="95 % error bars" if result.categorical else "95 % error band")
 
 
 def ranked(result: Any, ax: Any = None) -> Any:

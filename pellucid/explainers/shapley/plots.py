@@ -10,8 +10,8 @@ from ...public.figure import BAND, DOWN, INK
 from ..common.plots import axes, finish, name_axis
 
 
-def _closed(ax: Any, result: Any, xlabel: str) -> Any:
-    finish(ax, result, "", xlabel=xlabel + (f" · {result.label}" if result.label else ""))
+def _closed(ax: Any, result: Any, xlabel: str, errors: str = "95 % error bars") -> Any:
+    finish(ax, result, "", xlabel=xlabel + (f" · {result.label}" if result.label else ""), errors=errors)
     ax.grid(axis="y", visible=False)
     return ax
 
@@ -64,7 +64,7 @@ def ranking(result: Any, ax: Any = None) -> Any:
     if result.magnitudes is None:
         ax.barh(rows, np.ones(len(rows)), 0.7, color=BAND, alpha=0.35)
         ax.set_xticks([])
-        return _closed(ax, result, f"right with 95 % where the lead is at least {result.gap:.3g}")
+        return _closed(ax, result, f"right with 95 % where the lead is at least {result.gap:.3g}", errors="")
     tiers = {name: number for number, names in enumerate(result.tiers(), 1) for name in names}
     lower, upper = result.interval(0.95)
     for row, name, value in zip(rows, result.picked, result.values):

@@ -976,7 +976,9 @@ def test_pictures_need_released_numbers_only():
     assert "one after the other" in found.waterfall().get_xlabel()
     for options in ({"how": "picks"}, {"how": "picks", "magnitudes": True}, {"how": "values"}):
         ranked = account.release(ShapRanking(MODEL, RECORD, k=3, **options), epsilon=2.0)
-        assert [t.get_text()[:2] for t in ranked.plot().get_yticklabels()] == ["1.", "2.", "3."]
+        ax = ranked.plot()
+        assert [t.get_text()[:2] for t in ax.get_yticklabels()] == ["1.", "2.", "3."]
+        assert ("error bars" in ax.get_title(loc="right")) == (ranked.magnitudes is not None)
     plt.close("all")
 
 
