@@ -21,13 +21,18 @@ def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None, errors:
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", alpha=0.25)
+    head(ax, result, errors)
+    return literally(ax)
+
+
+def head(ax: Any, result: Any, errors: str = "") -> None:
+    """On top, what it cost, its status and how errors are drawn: a picture goes further than its certificate."""
     certificate = result.certificate
     if certificate is not None:
         cost = f"ε = {certificate.epsilon:.3g}" + (f", δ = {certificate.delta:g}" if certificate.delta else "")
         note = cost if certificate.private else "NOT PRIVATE"
         said = " · ".join(part for part in (note, certificate.status, errors) if part)
         ax.set_title(said, fontsize=9, loc="right", color="0.4")
-    return literally(ax)
 
 
 def note_uncounted(ax: Any, result: Any) -> None:
@@ -97,6 +102,8 @@ def several(result: Any, ax: Any = None) -> Any:
     axes = panels(len(result.curves), ax)
     for curve, panel in zip(result.curves.values(), axes):
         curve.plot(panel)
+    if len(axes):
+        head(axes[min(3, len(axes)) - 1], result)  # the upper right one
     return axes
 
 

@@ -111,3 +111,11 @@ def test_points_of_numpy_are_the_same_request(schema, model):
     first = account.release(pel.PartialDependence(model, "age", points=[20, 40]), epsilon=1.0)
     assert account.release(pel.PartialDependence(model, "age", points=np.array([20, 40])), epsilon=1.0).x == first.x == (20, 40)
     assert float(account.spent) == 1.0
+
+
+def test_a_picture_of_several_curves_says_what_it_cost(people, schema, model):
+    made = pel.Session(people, schema, budget=pel.Budget(1.0)).release(
+        pel.PartialDependence(model, ["age", "sex"], points=4), epsilon=0.5
+    )
+    titles = [ax.get_title(loc="right") for ax in made.plot()]
+    assert titles == ["", "ε = 0.5 · proved for row-wise models"]
