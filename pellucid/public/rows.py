@@ -78,7 +78,8 @@ class Rows:
             if id(made) not in self._atoms:
                 self._atoms[id(made)] = made.atoms(self.columns)
             return ready.declared(made.table(self._atoms[id(made)], [self._of_model(ready, changes) for changes in each]))
-        return np.stack(ready.predict_each((self._changed(model, changes) for changes in each), self.asking), axis=1)
+        answers = ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
+        return np.stack(answers, axis=1) if answers else np.empty((len(self), 0))
 
     @staticmethod
     def _of_model(ready: Any, changes: Changes) -> Changes:
