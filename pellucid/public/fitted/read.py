@@ -162,6 +162,7 @@ def read(ready: ReadyModel) -> Read | str:
     kept = vars(ready).get("_read")
     if kept is None:
         kept = vars(ready)["_read"] = _read(ready)
+        ready.computed_here = isinstance(kept, Read)
     return kept
 
 
