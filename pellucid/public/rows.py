@@ -10,7 +10,7 @@ import pandas as pd
 
 from .asking import DEFAULT, Asking
 from .fitted.read import Read, read
-from .model import Model
+from .model import Model, ReadyModel
 from .schema import Columns, Schema
 
 Changes = Mapping[str, float | np.ndarray]
@@ -73,7 +73,7 @@ class Rows:
         records do not fill alone.
         """
         ready = model.ready(self.schema, self.asking)
-        made = read(ready)
+        made = read(ready) if isinstance(ready, ReadyModel) else None
         if isinstance(made, Read):
             if id(made) not in self._atoms:
                 self._atoms[id(made)] = made.atoms(self.columns)
