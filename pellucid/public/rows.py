@@ -75,10 +75,14 @@ class Rows:
         ready = model.ready(self.schema)
         made = read(ready)
         if isinstance(made, Read):
-            if id(made) not in self._atoms:
-                self._atoms[id(made)] = made.atoms(self.columns)
-            return ready.declared(made.table(self._atoms[id(made)], [self._of_model(ready, changes) for changes in each]))
+            return ready.declared(made.table(self.atoms(made), [self._of_model(ready, changes) for changes in each]))
         return np.stack(ready.predict_each((self._changed(model, changes) for changes in each), self.asking), axis=1)
+
+    def atoms(self, made: Read) -> np.ndarray:
+        """The records as a model that is read sees them."""
+        if id(made) not in self._atoms:
+            self._atoms[id(made)] = made.atoms(self.columns)
+        return self._atoms[id(made)]
 
     @staticmethod
     def _of_model(ready: Any, changes: Changes) -> Changes:
