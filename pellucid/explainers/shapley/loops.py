@@ -91,11 +91,9 @@ def prefixes(trees: Any, asked_right: Any, atoms: Any, group: Any, ranks: Any, o
                             node = child[node] + right
                         elif decided[j] == 0:
                             at[depth], second[depth], z_way[depth] = j, False, child[node] + right
-                            some = False
                             for k in range(orders):
                                 low[depth + 1, k] = max(low[depth, k], own[k, j] + 1)
                                 high[depth + 1, k] = high[depth, k]
-                                some |= low[depth + 1, k] < high[depth + 1, k]
                             depth += 1
                             decided[j] = 1
                             node = child[node] + x_right

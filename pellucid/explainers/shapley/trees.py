@@ -18,7 +18,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ...public.fitted.walks import Walkable
+from ...public.fitted.walks import Walkable, sums
 
 STATES = 1 << 20
 """Positions of a walk that the loop-free version holds at once."""
@@ -85,6 +85,22 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
         else:
             _by_levels(trees, slot, right, atoms, gives, takes, out)
     return out
+
+
+def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Sums of leaves of mixtures of the record asked about with background records, along orders of the features.
+
+    `ranks` are (group, order, feature), the place of each feature in each order; `group` tells which orders a record gets. Answers
+    are (record, order, number of features that come from the record asked about: the first so many).
+    """
+    features = len(asked)
+    if (loops := compiled()) is None:
+        rank, first = ranks[group][..., None], np.arange(features + 1)
+        mixed = np.where(rank < first, asked[:, None], atoms[:, None, :, None])
+        return sums(trees, np.moveaxis(mixed, 2, 3).reshape(-1, features)).reshape(*mixed.shape[:2], features + 1)
+    out = np.zeros((len(atoms), ranks.shape[1], features + 2), dtype=np.int64)
+    loops.prefixes(trees.arrays, goes_right(trees, asked), np.ascontiguousarray(atoms), group, np.ascontiguousarray(ranks), out)
+    return out[:, :, :-1]
 
 
 def goes_right(trees: Walkable, record: np.ndarray) -> np.ndarray:
