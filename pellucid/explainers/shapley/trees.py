@@ -26,12 +26,32 @@ STATES = 1 << 20
 MOST_DECIDED = 62
 """Different features on one path, at most: the loop-free version keeps the decisions in the bits of a number."""
 
+BITS = 10
+"""Comparisons of a part of a tree whose outcomes are tabled together, at most."""
+
+NARROW = 16
+"""Features up to which tables hold all of them, and not those of a tree."""
+
+LINES = 1 << 25
+"""Numbers in the tables of a tree of usual size, at most."""
+
+FLAGS = 1 << 27
+"""Comparisons of records asked about that are held at once."""
+
 SMALL = 1 << 14
 """Walks below which a compiled loop is not worth loading."""
 
 
 def slots(trees: Walkable) -> np.ndarray:
     """For every inner node: how many other features come before its feature on the way from the root."""
+    # Kept beside the trees: they are walked batch by batch.
+    kept = vars(trees).get("_slots")
+    if kept is None:
+        kept = vars(trees)["_slots"] = _slots(trees)
+    return kept
+
+
+def _slots(trees: Walkable) -> np.ndarray:
     found = np.full(len(trees.feature), -1, dtype=np.int64)
     stack: list[tuple[int, tuple[int, ...]]] = [(int(root), ()) for root in trees.root]
     while stack:
@@ -75,8 +95,17 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
     In whole multiples of 2^`spare_bits` units of the leaves.
     """
     slot = slots(trees)
-    gives, takes = (np.ldexp(table, -spare_bits(len(asked))) for table in shares(int(slot.max(initial=-1)) + 1))
+    most, features = int(slot.max(initial=-1)) + 1, atoms.shape[1]
+    gives, takes = (np.ldexp(table, -spare_bits(len(asked))) for table in shares(most))
     loops = compiled() if len(asked) * len(atoms) * len(trees.root) >= SMALL else None
+    if loops is not None and most <= BITS and _pay(trees, len(asked), len(atoms), features):
+        wide = (features + 3) // 4 * 4 if features <= NARROW else features
+        sums, columns = np.zeros((len(atoms), wide), dtype=np.int64), np.ascontiguousarray(atoms.T)
+        step = max(1, FLAGS // len(trees.feature))
+        for start in range(0, len(asked), step):
+            right = np.array([goes_right(trees, record) for record in asked[start : start + step]])
+            loops.tabled(trees.arrays, trees.depth, right, columns, gives, takes, BITS, sums)
+        return sums[:, :features]
     atoms, out = np.ascontiguousarray(atoms), np.zeros(atoms.shape, dtype=np.int64)
     for record in asked:
         right = goes_right(trees, record)
@@ -101,6 +130,17 @@ def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.nd
     out = np.zeros((len(atoms), ranks.shape[1], features + 2), dtype=np.int64)
     loops.prefixes(trees.arrays, goes_right(trees, asked), np.ascontiguousarray(atoms), group, np.ascontiguousarray(ranks), out)
     return out[:, :, :-1]
+
+
+def _pay(trees: Walkable, asked: int, records: int, features: int) -> bool:
+    """Whether tables of outcomes are quicker than walks: of small trees, or with many records asked about, and fit into memory.
+
+    Both give the same whole numbers.
+    """
+    leaves = int((trees.feature < 0).sum()) / len(trees.root)
+    fit = leaves * min(features, leaves) * 2**BITS <= LINES
+    # Walks take about the (log 1.5 / log 2)th power of the leaves, tables all leaves.
+    return fit and leaves**0.415 <= 8 * asked and records * asked >= 64 * leaves
 
 
 def goes_right(trees: Walkable, record: np.ndarray) -> np.ndarray:
