@@ -205,9 +205,7 @@ def test_only_plain_arrays_are_kept_of_a_model_that_was_read():
     line.coef_ = line.coef_.view(Sly)
     assert type(parts_of(line).weights) is np.ndarray
     read = parts_of(fitted(RandomForestRegressor(2, max_depth=2))).trees
-    sly = [
-        dataclasses.replace(tree, threshold=tree.threshold.view(Sly), value=tree.value.view(Sly)) for tree in read.trees.trees
-    ]
+    sly = [dataclasses.replace(tree, threshold=tree.threshold.view(Sly), value=tree.value.view(Sly)) for tree in read.trees.trees]
     arrays = vars(walkable(settle(read.trees.encoding, sly), np.arange(2), read.unit)).values()
     assert all(type(array) is np.ndarray for array in arrays if not isinstance(array, int))
 

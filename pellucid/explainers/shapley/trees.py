@@ -29,6 +29,9 @@ MOST_DECIDED = 62
 BITS = 10
 """Comparisons of a part of a tree whose outcomes are tabled together, at most."""
 
+DEEPEST = 14
+"""Different features on one path, at most, where outcomes are tabled."""
+
 NARROW = 16
 """Features up to which tables hold all of them, and not those of a tree."""
 
@@ -84,7 +87,7 @@ def shares(most: int) -> tuple[np.ndarray, np.ndarray]:
 def spare_bits(asked: int) -> int:
     """By how many bits amounts are coarser than leaves, so that sums over so many records asked about are of 64 bits.
 
-    Leaves are of at most 60 bits in all trees together, and neither what a feature is given by a walk nor what it is taken is more.
+    Leaves are of at most 60 bits in all trees together; neither what a feature is given by walks nor what it is taken is more.
     """
     return max(0, (asked - 1).bit_length() - 1)
 
@@ -98,7 +101,7 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
     most, features = int(slot.max(initial=-1)) + 1, atoms.shape[1]
     gives, takes = (np.ldexp(table, -spare_bits(len(asked))) for table in shares(most))
     loops = compiled() if len(asked) * len(atoms) * len(trees.root) >= SMALL else None
-    if loops is not None and most <= BITS and _pay(trees, len(asked), len(atoms), features):
+    if loops is not None and most <= DEEPEST and _pay(trees, most, len(asked), len(atoms), features):
         wide = (features + 3) // 4 * 4 if features <= NARROW else features
         sums, columns = np.zeros((len(atoms), wide), dtype=np.int64), np.ascontiguousarray(atoms.T)
         step = max(1, FLAGS // len(trees.feature))
@@ -119,8 +122,8 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
 def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     """Sums of leaves of mixtures of the record asked about with background records, along orders of the features.
 
-    `ranks` are (group, order, feature), the place of each feature in each order; `group` tells which orders a record gets. Answers
-    are (record, order, number of features that come from the record asked about: the first so many).
+    `ranks` are (group, order, feature), the place of each feature in each order; `group` tells which orders a record gets.
+    Answers are (record, order, number of features that come from the record asked about: the first so many).
     """
     features = len(asked)
     if (loops := compiled()) is None:
@@ -132,13 +135,13 @@ def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.nd
     return out[:, :, :-1]
 
 
-def _pay(trees: Walkable, asked: int, records: int, features: int) -> bool:
+def _pay(trees: Walkable, most: int, asked: int, records: int, features: int) -> bool:
     """Whether tables of outcomes are quicker than walks: of small trees, or with many records asked about, and fit into memory.
 
     Both give the same whole numbers.
     """
     leaves = int((trees.feature < 0).sum()) / len(trees.root)
-    fit = leaves * min(features, leaves) * 2**BITS <= LINES
+    fit = leaves * min(features, leaves) * 2 ** max(BITS, most) <= LINES
     # Walks take about the (log 1.5 / log 2)th power of the leaves, tables all leaves.
     return fit and leaves**0.415 <= 8 * asked and records * asked >= 64 * leaves
 
