@@ -56,6 +56,7 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=45_000)
     options.add_argument("--public", type=int, default=100, help="public records of a background")
     options.add_argument("--runs", type=int, default=2)
+    options.add_argument("--only", default="", help="models whose name holds this")
     given = options.parse_args()
     warnings.simplefilter("ignore")
     import shap
@@ -72,6 +73,8 @@ def main() -> None:
         "| model | question | ours | shap | WOODELF | shap / ours | ours / WOODELF | apart |\n|---|---|---|---|---|---|---|---|"
     )
     for label, fitted in made(names, x[:20_000], y[:20_000]).items():
+        if given.only not in label:
+            continue
         model = pel.Model(fitted, output=RANGE, features=names, input="array", trained_on="other data")
         one = estimator_for(model, schema, dict(zip(names, map(float, x[0]))), certified=RANGE)
         many = estimator_against(model, schema, Background.of(pd.DataFrame(few, columns=names)), certified=RANGE)

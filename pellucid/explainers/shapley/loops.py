@@ -152,7 +152,8 @@ def tabled(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, t
     A tree is cut into parts: subtrees with so few comparisons, those of the path to it included, that all outcomes of them have a
     number of few bits. What the leaves of a part give and take is tabled once for every outcome. A background record then needs
     its outcome in every part, which is computed for many records at once, and the sum of as many lines of tables. A path that
-    tests more features is a part of its own. Of few features `out` has a multiple of four columns, for lines to be added as they are.
+    tests more features is a part of its own. Of few features `out` has a
+    multiple of four columns, for lines to be added as they are.
     """
     root, feature, cut, child, value, cells, mixed, first, points = trees
     features, n = columns.shape

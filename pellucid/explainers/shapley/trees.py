@@ -92,6 +92,15 @@ def spare_bits(asked: int) -> int:
     return max(0, (asked - 1).bit_length() - 1)
 
 
+def rounding(trees: Walkable, asked: int) -> float:
+    """How far from an exact sum over so many records asked about a number of `vectors` can be, in units of the leaves.
+
+    Claim: integer-shapley
+    """
+    leaves, most = int((trees.feature < 0).sum()), float(np.abs(trees.value).max(initial=0))
+    return asked * (leaves * 2.0 ** spare_bits(asked) / 2 + 2.0**-50 * len(trees.root) * most)
+
+
 def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray:
     """Per background record its Shapley vector, added up over all records asked about, all given as atoms.
 

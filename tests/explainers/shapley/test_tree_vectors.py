@@ -119,9 +119,8 @@ def test_walks_tables_and_levels_give_the_same_whole_numbers(library, monkeypatc
     assert found["levels"].any()
     # Efficiency, but for rounding.
     gap = sums(walkable, asked).sum() - len(asked) * sums(walkable, atoms)
-    leaves, bits = int((walkable.feature < 0).sum()), trees.spare_bits(len(asked))
-    moved = np.abs((found["levels"].sum(axis=1) << bits) - gap)
-    assert moved.max() <= len(NAMES) * len(asked) * (leaves * 2 ** (bits - 1) + 2**-50 * 2**60)
+    moved = np.abs((found["levels"].sum(axis=1) << trees.spare_bits(len(asked))) - gap)
+    assert moved.max() <= len(NAMES) * trees.rounding(walkable, len(asked))
 
 
 def test_many_features_and_long_paths(monkeypatch):
@@ -168,18 +167,19 @@ def by_hand(values):
     )
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_rounding_reaches_its_bound_and_does_not_exceed_it(compiled, monkeypatch):
-    """Claim: integer-shapley. Every leaf pays half of an odd number, and all are rounded the same way."""
-    monkeypatch.setattr(trees, "SMALL", 0)
-    if not compiled:
-        monkeypatch.setattr(trees, "compiled", lambda: None)
+def halve_rounding(patch):
+    original = trees.rounding
+    patch.setattr(trees, "rounding", lambda *args: original(*args) / 2)
+
+
+def test_integer_shapley_is_attained():
+    """Every leaf pays half of an odd number, and all are rounded the same way."""
     asked, others = np.ones((1, 2), dtype=np.int32), np.zeros((1, 2), dtype=np.int32)
     # Leaves in the order left left, left right, right left, right right.
     values = np.array([3, 3, 1, 1])
     found = trees.vectors(by_hand(values), asked, others)[0, 0]
     exact = (values[3] + values[2] - values[1] - values[0]) / 2
-    assert abs(found - exact) == len(values) / 2
+    assert len(values) / 2 == abs(found - exact) <= trees.rounding(by_hand(values), 1) < 1.001 * abs(found - exact)
     assert np.array_equal(trees.vectors(by_hand(2 * values), asked, others)[0], [-4, 0])
 
 
