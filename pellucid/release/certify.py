@@ -160,7 +160,10 @@ def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
     asked = explainer.only_asked(plan)
     for model in explainer.models:
         ready = model.ready(schema)
-        remarks = [ready.remark, fitted.remark(ready, model in asked) if isinstance(ready, ReadyModel) else ""]
+        remarks = [
+            ready.remark,
+            fitted.remark(ready, any(model is one for one in asked)) if isinstance(ready, ReadyModel) else "",
+        ]
         sources[f"output of {model.name}"] = "; ".join([model.bound_text, *filter(None, remarks)])
     return sources
 
