@@ -195,7 +195,8 @@ def exact_support(patch):
 
 
 def never_tried(patch):
-    patch.setattr(row_wise, "_changed", lambda *asked: None)
+    whole = row_wise._tried_at
+    patch.setattr(row_wise, "_tried_at", lambda *asked: (whole(*asked)[0], None))
 
 
 def in_this_process(patch):
