@@ -45,8 +45,9 @@ class Rows:
     ):
         self.schema, self.columns, self.parts, self.asking = schema, columns, parts, asking
         self.conditions = dict(conditions or {})
-        self._inputs: dict[int, Any] = {}
-        self._atoms: dict[int, np.ndarray] = {}
+        # By the models themselves, which are thereby kept: the number of one that is gone may be another's.
+        self._inputs: dict[Model, Any] = {}
+        self._atoms: dict[Read, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -75,9 +76,9 @@ class Rows:
         ready = model.ready(self.schema, self.asking)
         made = read(ready)
         if isinstance(made, Read):
-            if id(made) not in self._atoms:
-                self._atoms[id(made)] = made.atoms(self.columns)
-            return ready.declared(made.table(self._atoms[id(made)], [self._of_model(ready, changes) for changes in each]))
+            if made not in self._atoms:
+                self._atoms[made] = made.atoms(self.columns)
+            return ready.declared(made.table(self._atoms[made], [self._of_model(ready, changes) for changes in each]))
         return np.stack(ready.predict_each((self._changed(model, changes) for changes in each), self.asking), axis=1)
 
     @staticmethod
@@ -85,9 +86,9 @@ class Rows:
         return {name: value for name, value in changes.items() if name in ready.features}
 
     def _changed(self, model: Model, changes: Changes) -> Any:
-        ready, inputs = model.ready(self.schema), self._inputs.get(id(model))
+        ready, inputs = model.ready(self.schema), self._inputs.get(model)
         if inputs is None:
-            inputs = self._inputs[id(model)] = ready.inputs(self.columns)
+            inputs = self._inputs[model] = ready.inputs(self.columns)
         for name, value in changes.items():
             if name in ready.features:
                 inputs = ready.with_column(inputs, name, np.broadcast_to(np.asarray(value, dtype=float), len(self)))
