@@ -70,7 +70,8 @@ def _places(points: np.ndarray, values: np.ndarray) -> np.ndarray:
     if np.isnan(points[last]) or (last and points[last] != points[0] + last):
         found = np.where(np.isnan(values) if np.isnan(points[last]) else values == points[last], last, found)
     # Compiled loops do not look whether a point is one of the feature's.
-    return np.clip(np.nan_to_num(found), 0, last).astype(np.int32)
+    inside: np.ndarray = np.clip(np.nan_to_num(found), 0, last)
+    return inside.astype(np.int32)
 
 
 def settle(encoding: Encoding, trees: Sequence[Tree]) -> Settled:
