@@ -85,7 +85,7 @@ def _trees(shap) -> list[tuple[str, bool, str]]:
         return np.array(found)
 
     def without_numba() -> None:
-        with mock.patch.object(trees, "walker", lambda: None):
+        with mock.patch.object(trees, "compiled", lambda: None):
             whole_releases()
 
     ways = {

@@ -21,6 +21,7 @@ import test_output_range
 import test_shapley_bound
 import test_shapley_estimators
 import test_solver
+import test_tree_vectors
 from dp_accounting import pld
 from scipy import special, stats
 from sklearn.ensemble import RandomForestRegressor
@@ -679,6 +680,7 @@ SABOTAGE = {
     "shapley-radii": (test_shapley_bound.test_shapley_radii_is_attained, (5,), halve_radii),
     "shapley-span": (test_shapley_bound.test_shapley_span_is_attained, (4, "replace"), halve_shapley_span),
     "shapley-design": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
+    "integer-shapley": (test_tree_vectors.test_integer_shapley_is_attained, (), test_tree_vectors.halve_rounding),
     "local-moments": (test_local_bound.test_local_moments_is_attained, (), halve_norms(Moments)),
     "local-gradient": (test_local_bound.test_local_gradient_is_attained, (), test_local_bound.halve_slope),
     "local-start": (test_local_bound.test_local_start_is_attained, (), test_local_bound.halve_start),

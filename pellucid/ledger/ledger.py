@@ -161,6 +161,13 @@ class Ledger:
             known = self._named(turn, name)
             return None if known is None else self._standing(turn, known)[0].currency
 
+    def has_pure_charges(self, name: str) -> bool:
+        """Whether a pure release was charged to an account that counts either way: without one, all of its ρ is zCDP's."""
+        with self._store.reading() as turn:
+            known = self._named(turn, name)
+            charges = (entry for entry in turn.entries(known) if entry.kind == "reserve" and entry.amount) if known else ()
+            return any(entry.pure is not None for entry in charges)
+
     def account(self, name: str) -> Account:
         """The account as it stands now."""
         with self._store.reading() as turn:

@@ -57,6 +57,8 @@ class Ready(ABC):
         self.answers = self.remark = ""
         self.places: dict[int, Places] = {}
         """By the number of rows of a question: where records stand, if last bits depend on it."""
+        self.computed_here = False
+        """Whether it was read, and is not asked about people: see `fitted.read`."""
         self._call = call
         self._public: Any = None
         self._filling: dict[int, Any] = {}

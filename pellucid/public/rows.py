@@ -10,7 +10,7 @@ import pandas as pd
 
 from .asking import DEFAULT, Asking
 from .fitted.read import Read, read
-from .model import Model
+from .model import Model, ReadyModel
 from .schema import Columns, Schema
 
 Changes = Mapping[str, float | np.ndarray]
@@ -74,12 +74,17 @@ class Rows:
         records do not fill alone.
         """
         ready = model.ready(self.schema, self.asking)
-        made = read(ready)
+        made = read(ready) if isinstance(ready, ReadyModel) else None
         if isinstance(made, Read):
-            if made not in self._atoms:
-                self._atoms[made] = made.atoms(self.columns)
-            return ready.declared(made.table(self._atoms[made], [self._of_model(ready, changes) for changes in each]))
-        return np.stack(ready.predict_each((self._changed(model, changes) for changes in each), self.asking), axis=1)
+            return ready.declared(made.table(self.atoms(made), [self._of_model(ready, changes) for changes in each]))
+        answers = ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
+        return np.stack(answers, axis=1) if answers else np.empty((len(self), 0))
+
+    def atoms(self, made: Read) -> np.ndarray:
+        """The records as a model that is read sees them."""
+        if made not in self._atoms:
+            self._atoms[made] = made.atoms(self.columns)
+        return self._atoms[made]
 
     @staticmethod
     def _of_model(ready: Any, changes: Changes) -> Changes:

@@ -63,7 +63,10 @@ class OpenAccount:
             table=Declared.of(schema.to_dict()["features"], people),
             changed=changed,
         )
-        return cls(ledger, opened.name, budget, opened.changed, opened.order, {"spent": 0}, careful)
+        # Whoever opens it says the same of what was spent: another session that knew no pure release, and this one.
+        counts_either = opened.order is not None
+        known = {} if counts_either and opened.spent and ledger.has_pure_charges(opened.name) else {"spent": opened.spent}
+        return cls(ledger, opened.name, budget, opened.changed, opened.order, known, careful)
 
     def reserve(self, spend: Spend, *, key: str, request: str, by: str, purpose: str) -> Reservation:
         """Charge the account, if it still stands for the table that this session holds."""

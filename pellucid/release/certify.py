@@ -157,9 +157,13 @@ def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount
 def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
     schema = plan.public.schema
     sources = {name: schema[name].source or "declared in the schema, no source given" for name in explainer.columns(schema)}
+    asked = explainer.only_asked(plan)
     for model in explainer.models:
         ready = model.ready(schema)
-        remarks = [ready.remark, fitted.remark(ready) if isinstance(ready, ReadyModel) else ""]
+        remarks = [
+            ready.remark,
+            fitted.remark(ready, any(model is one for one in asked)) if isinstance(ready, ReadyModel) else "",
+        ]
         sources[f"output of {model.name}"] = "; ".join([model.bound_text, *filter(None, remarks)])
     return sources
 

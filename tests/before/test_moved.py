@@ -27,6 +27,8 @@ GONE = {
     "local.exact": {"moments_mechanism", "start_charge", "start_norm", "start_score"},
     # A sum and its price as a pair.
     "local.individual": {"Question"},
+    # Trees on encoded columns: they are walked on declared values.
+    "shapley.trees": {"Forest", "walker"},
 }
 """Internals that have no successor."""
 

@@ -124,7 +124,7 @@ def release(case, explainer, session, tally):
         assert not isinstance(error, pel.BudgetExceeded) or price > float(session.whole)
         tally.note(case.kind, "refused", told(error))
         return None
-    assert spent(session) == price
+    assert paid(session, plan.public.spend.currency) == price
     check(result)
     tally.note(case.kind, "paid")
     return result
@@ -173,6 +173,12 @@ def stream_again(case, explainer, session, answered):
 
 def spent(session):
     return from_units(session.ledger.account(session.name).spent)
+
+
+def paid(session, currency):
+    """What was charged in this currency: accounts that count either way keep the ε of pure releases beside ρ."""
+    account = session.ledger.account(session.name)
+    return from_units(account.pure_spent if currency == "epsilon" and account.pure_budget is not None else account.spent)
 
 
 def told(error):

@@ -265,3 +265,20 @@ def test_an_outlook_finds_the_course_that_errs_least():
     assert plain.payable == 1 and plain.kind is None
     with pytest.raises(pel.PlanError, match="at least one"):
         opened.outlook([])
+
+
+@pytest.mark.parametrize("accounting", [None, "either"])
+def test_sessions_that_open_an_account_later_say_the_same_of_what_was_spent(tmp_path, accounting):
+    def opened():
+        budget = pel.Budget(epsilon=2.0, delta=1e-6, accounting=accounting)
+        return pel.Session(
+            {"x": [0, 1] * 50}, pel.Schema({"x": pel.Number(0, 1)}), budget, name="ward", ledger=tmp_path / "l.db", create=True
+        )
+
+    first = opened().release(pel.Distribution("x", bins=2), epsilon=0.1, **({"kind": "zcdp"} if accounting else {}))
+    again = opened()
+    assert (
+        again.release(pel.Distribution("x", bins=2), epsilon=0.1, **({"kind": "zcdp"} if accounting else {})).to_json()
+        == first.to_json()
+    )
+    assert first.certificate.total["epsilon"] == pytest.approx(0.1, rel=1e-6)

@@ -21,6 +21,7 @@ from ...public.rows import Rows
 from ...public.schema import Schema
 from .coalitions import MOST_ENUMERATED, Permuted
 from .estimator import CHEAP, Chosen, Method, Term, estimator_for
+from .model_specific import TreeWalks
 
 MOST_BACKGROUND = 1000
 AFFORDABLE = 1 << 13
@@ -94,9 +95,13 @@ class Swapped:
     estimators: tuple[Any, ...]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        total = self.estimators[0](rows)
-        for estimator in self.estimators[1:]:
-            total = total + estimator(rows)
+        first, *others = self.estimators
+        if isinstance(first, TreeWalks):
+            total = first.added_up([estimator.record for estimator in self.estimators], rows)
+        else:
+            total = first(rows)
+            for estimator in others:
+                total = total + estimator(rows)
         return -total / len(self.estimators)
 
 

@@ -93,7 +93,7 @@ class WithShapley(OfModel):
         chosen, schema = self.chosen(plan.public.schema), plan.public.schema
         if chosen.computed_here(schema):
             return ()
-        # What reads terms or trees off a model behind steps calls these steps with people.
+        # What reads terms off a model behind steps calls these steps with people.
         return self.models if chosen.method in ("linear", "trees") else super().only_asked(plan)
 
     def chosen(self, schema: Schema) -> Chosen:

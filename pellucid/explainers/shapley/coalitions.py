@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +22,7 @@ from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
 from .radii import Radii
+from .trees import prefixes
 
 CELLS = 1 << 22
 """Cells of model input held at once."""
@@ -30,6 +32,8 @@ MOST_RANKS = 1 << 24
 """Places of features in public orders that are held in memory, over all groups."""
 
 RecordAsked = tuple[tuple[str, float], ...]
+Path = Callable[[slice, np.ndarray, np.ndarray], np.ndarray]
+"""Answers along orders: of some records, with the group of each, in the orders of every group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,31 +116,41 @@ def kernel_design(features: int, samples: int, seed: int) -> Design:
 
 
 class Mixtures:
-    """A model asked about mixtures of one public record and background records."""
+    """A model asked about mixtures of one public record and background records.
+
+    Of a model that is read, atoms are mixed and not values: a record is turned into them once, not once per mixture.
+    """
 
     def __init__(self, model: Model, record: RecordAsked, schema: Schema, asking: Asking = AS_THEY_ARE):
         self.ready, self.asking = model.ready(schema, asking), asking
+        made = read(self.ready)
+        self.read = made if isinstance(made, Read) else None
         self.names = [name for name, _ in record]
         self.asked = np.array([value for _, value in record])
 
     def prediction(self) -> float:
         """f(x), inside the declared range."""
-        return float(self.answers([np.array([value]) for value in self.asked], AS_THEY_ARE)[0])
+        if self.read is not None:
+            return float(self._of_atoms(list(self._atoms(self.asked[None]).T))[0])
+        one = {name: np.array([value]) for name, value in zip(self.names, self.asked)}
+        return float(self.ready.predict(self.ready.inputs(one), AS_THEY_ARE)[0])
 
-    def answers(self, columns: list[np.ndarray], asking: Asking | None = None) -> np.ndarray:
+    def atoms_of(self, rows: Rows) -> np.ndarray | None:
+        """The records of a batch as atoms, shared by all that ask for them; None of a model that is asked."""
+        return None if self.read is None else rows.atoms(self.read)
+
+    def answers(self, columns: list[np.ndarray]) -> np.ndarray:
         """Predictions for records given column by column, in arrays of any one shape."""
-        given = {name: column.ravel() for name, column in zip(self.names, columns)}
-        made = read(self.ready)
-        if isinstance(made, Read):
-            answers = self.ready.declared(made.answers(made.atoms(given)))
-        else:
-            answers = self.ready.predict(self.ready.inputs(given), asking or self.asking)
-        return answers.reshape(columns[0].shape)
+        if self.read is not None:
+            return self._of_atoms([self.read.settled.atoms(j, column) for j, column in enumerate(columns)])
+        given = self.ready.inputs({name: column.ravel() for name, column in zip(self.names, columns)})
+        return self.ready.predict(given, self.asking).reshape(columns[0].shape)
 
-    def vectors(self, background: np.ndarray, design: Design) -> np.ndarray:
-        """One Shapley vector per background record, a bounded number of mixtures at a time."""
+    def vectors(self, background: np.ndarray, design: Design, atoms: np.ndarray | None = None) -> np.ndarray:
+        """One Shapley vector per background record, a bounded number of mixtures at a time; `atoms` are those of the records."""
         n, d = background.shape
         out = np.tile(self.prediction() * design.full, (n, 1))
+        asked, given, answers = self._mixed(background, atoms)
         at_once = max(1, CELLS // d)
         # Whatever the number of records: how sums are cut decides how they are rounded.
         rows = max(1, at_once // len(design.masks))
@@ -145,33 +159,74 @@ class Mixtures:
             piece = slice(start, start + rows)
             for first in range(0, len(design.masks), step):
                 some = slice(first, first + step)
-                masks, z = design.masks[some], background[piece]
-                columns = [np.where(masks[:, j], self.asked[j], z[:, [j]]) for j in range(d)]
+                masks, z = design.masks[some], given[piece]
+                columns = [np.where(masks[:, j], asked[j], z[:, [j]]) for j in range(d)]
                 # A product for each record: how one for all of them rounds depends on their number.
-                out[piece] += np.matmul(self.answers(columns)[:, None, :], design.weights[some])[:, 0]
+                out[piece] += np.matmul(answers(columns)[:, None, :], design.weights[some])[:, 0]
         return out
 
-    def along_orders(self, background: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    def along_orders(
+        self, background: np.ndarray, group: np.ndarray, ranks: np.ndarray, atoms: np.ndarray | None = None
+    ) -> np.ndarray:
         """Mean gains along orders; `ranks` are (group, order, feature): the place of each feature in each order."""
         n, d = background.shape
-        count, inner = ranks.shape[1], np.arange(1, d)
-        ends = self.answers(list(background.T)), np.full(n, self.prediction())
+        count = ranks.shape[1]
+        along = self._paths_asked(background) if self.read is None else self._paths_walked(self.read, background, atoms)
         out = np.zeros((n, d))
         orders = max(1, min(count, CELLS // d**2))
         rows = max(1, min(n, CELLS // (d * d * orders)))
         for start in range(0, n, rows):
-            z = background[start : start + rows]
+            piece = slice(start, start + rows)
             for first in range(0, count, orders):
-                rank = ranks[group[start : start + rows], first : first + orders]
-                columns = [np.where(rank[:, :, [j]] < inner, self.asked[j], z[:, [j], None]) for j in range(d)]
-                path = np.empty((*rank.shape[:2], d + 1))
-                path[:, :, 1:d] = self.answers(columns)
-                path[:, :, 0], path[:, :, d] = (end[start : start + rows, None] for end in ends)
-                out[start : start + rows] += np.take_along_axis(np.diff(path, axis=2), rank, axis=2).sum(axis=1)
+                some = ranks[:, first : first + orders]
+                path, rank = along(piece, group[piece], some), some[group[piece]]
+                out[piece] += np.take_along_axis(np.diff(path, axis=2), rank, axis=2).sum(axis=1)
         return out / count
+
+    def _paths_asked(self, background: np.ndarray) -> Path:
+        """Answers along orders by asking about every mixture."""
+        d, inner = background.shape[1], np.arange(1, background.shape[1])
+        ends = self.answers(list(background.T)), np.full(len(background), self.prediction())
+
+        def along(piece: slice, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+            rank, z = ranks[group], background[piece]
+            path = np.empty((*rank.shape[:2], d + 1))
+            path[:, :, 1:d] = self.answers([np.where(rank[:, :, [j]] < inner, self.asked[j], z[:, [j], None]) for j in range(d)])
+            path[:, :, 0], path[:, :, d] = (end[piece, None] for end in ends)
+            return path
+
+        return along
+
+    def _paths_walked(self, made: Read, background: np.ndarray, atoms: np.ndarray | None) -> Path:
+        """Answers along orders by one walk with both records for all mixtures of a tree."""
+        given, asked = self._atoms(background) if atoms is None else atoms, self._atoms(self.asked[None])[0]
+
+        def along(piece: slice, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+            raw = [prefixes(trees, asked, given[piece], group, ranks) for trees in made.groups]
+            return self.ready.declared(made.linked(raw))
+
+        return along
+
+    def _mixed(
+        self, background: np.ndarray, atoms: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, Callable[[list[np.ndarray]], np.ndarray]]:
+        """What mixtures are made of: the record asked about, the others, and what answers such columns."""
+        if self.read is None:
+            return self.asked, background, self.answers
+        return self._atoms(self.asked[None])[0], self._atoms(background) if atoms is None else atoms, self._of_atoms
+
+    def _atoms(self, records: np.ndarray) -> np.ndarray:
+        assert self.read is not None
+        return self.read.atoms({name: records[:, j] for j, name in enumerate(self.names)})
+
+    def _of_atoms(self, columns: list[np.ndarray]) -> np.ndarray:
+        assert self.read is not None
+        answers = self.read.answers(np.stack([column.ravel() for column in columns], axis=1))
+        return self.ready.declared(answers).reshape(columns[0].shape)
 
 
 def positions(rows: Rows, names: list[str]) -> np.ndarray:
+    """The records of a batch, a column a feature."""
     return np.column_stack([rows[name] for name in names])
 
 
@@ -188,7 +243,7 @@ class Enumerated:
 
     def __call__(self, rows: Rows) -> np.ndarray:
         mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
-        return mixtures.vectors(positions(rows, mixtures.names), enumeration(len(self.record)))
+        return mixtures.vectors(positions(rows, mixtures.names), enumeration(len(self.record)), mixtures.atoms_of(rows))
 
 
 @dataclass(frozen=True)
@@ -231,9 +286,10 @@ class Permuted:
         d = len(self.record)
         if math.factorial(min(d, MOST_ENUMERATED)) <= self.permutations:
             # Fewer orders exist than were asked for; the mean over all of them is what enumeration gives.
-            return mixtures.vectors(background, enumeration(d))
+            return mixtures.vectors(background, enumeration(d), mixtures.atoms_of(rows))
         group = (_hash(background) % np.uint64(self.groups)).astype(np.intp)
-        return mixtures.along_orders(background, group, _ranks(d, self.permutations, self.groups, self.seed))
+        ranks = _ranks(d, self.permutations, self.groups, self.seed)
+        return mixtures.along_orders(background, group, ranks, mixtures.atoms_of(rows))
 
 
 @functools.lru_cache(maxsize=8)
@@ -276,4 +332,4 @@ class Regressed:
 
     def __call__(self, rows: Rows) -> np.ndarray:
         mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
-        return mixtures.vectors(positions(rows, mixtures.names), self.design)
+        return mixtures.vectors(positions(rows, mixtures.names), self.design, mixtures.atoms_of(rows))

@@ -216,14 +216,15 @@ def _additive(
     made = fitted(ready)
     if not never_clipped(ready, made, None if certified is None else (float(certified[0]), float(certified[1]))):
         raise NotAdditive("it may answer outside its declared range, and clipped answers do not add up")
+    features = used_features(model, asked, schema)
+    if made.trees is not None:
+        count = len(made.trees.trees.trees)
+        return "trees", TreeWalks(model, asked, features), f"exact: {count} trees, walked with both records at once"
     try:
         made.encoding(np.array([[value for _, value in asked]]))
     except ModelError:
         raise NotAdditive("its steps fail on the record asked about") from None
-    features = used_features(model, asked, schema)
-    if made.weights is not None:
-        return "linear", LinearTerms(model, asked, features), "exact: the terms of a linear model"
-    return "trees", TreeWalks(model, asked, features), f"exact: {len(made.trees)} trees, walked with both records at once"
+    return "linear", LinearTerms(model, asked, features), "exact: the terms of a linear model"
 
 
 def _by_asking(

@@ -1,4 +1,4 @@
-"""What fitted scikit-learn models are made of, where Shapley vectors can be read off exactly: linear terms or trees.
+"""What fitted models are made of, where Shapley vectors can be read off exactly: linear terms or trees.
 
 Only models whose answer *adds up* terms or trees qualify: linear regressors, trees, forests, bags of trees, and boosting
 with the identity link. A probability from a link function does not; neither does an answer that is clipped to its declared
@@ -7,23 +7,25 @@ range somewhere, since clipping does not add up.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...errors import ModelError
 from ...public.fitted.encoding import FIX, Encoding, Parts, as_floats, take_apart
-from ...public.fitted.estimators import BAGS, BINNED, BOOSTED, FORESTS, IDENTITY_LINKS, LINEAR, TREES
-from ...public.fitted.reading import sum_of_trees
-from ...public.fitted.trees import Tree
+from ...public.fitted.estimators import LINEAR
+from ...public.fitted.read import Read, trees_of
+from ...public.fitted.reading import adds_up_trees
+from ...public.fitted.walks import Walkable
 from ...public.model import ReadyModel
 from ...public.silence import silenced
 from ...sensitivity.output_range import output_range
-from .trees import MOST_DECIDED, Forest
+from .trees import MOST_DECIDED, most_decided
 
 SECONDS = 10.0
 """Time allowed for certifying that a model never leaves its declared range."""
+CLOSE = 1e-6
+"""How near the answers of a model must be to what was read of it, as a part of its range."""
 
 
 class NotAdditive(Exception):
@@ -36,26 +38,30 @@ class Fitted:
 
     encoding: Encoding
     weights: np.ndarray | None = None
-    trees: tuple[Tree, ...] = ()
+    trees: Read | None = None
     base: float = 0.0
 
-    @functools.cached_property
-    def forest(self) -> Forest:
-        return Forest.of(self)
+    @property
+    def walkable(self) -> Walkable:
+        """The trees, to be walked with two records."""
+        assert self.trees is not None
+        return self.trees.groups[0]
 
     def used(self) -> np.ndarray:
         """Whether each feature of the model has a part in its answers."""
-        columns = np.array([c.feature for c in self.encoding.columns])
         found = np.zeros(len(self.encoding.domains), dtype=bool)
         if self.weights is not None:
+            columns = np.array([c.feature for c in self.encoding.columns])
             found[columns[self.weights != 0]] = True
         else:
-            found[self.forest.feature[~self.forest.leaf]] = True
+            feature = self.walkable.feature
+            found[feature[feature >= 0]] = True
         return found
 
     def bounds(self) -> tuple[float, float]:
         """An interval that certainly holds every answer of the trees: each at its smallest and largest leaf."""
-        leaves = [tree.value[tree.leaf] for tree in self.trees]
+        assert self.trees is not None
+        leaves = [tree.value[tree.leaf] for tree in self.trees.trees.trees]
         return self.base + sum(float(v.min()) for v in leaves), self.base + sum(float(v.max()) for v in leaves)
 
 
@@ -74,9 +80,7 @@ def _read(ready: ReadyModel) -> Fitted | str:
     """The parts, or in words why there are none."""
     try:
         with silenced():
-            made = _fitted(ready, take_apart(ready.model.predictor))
-            _compare(ready, made)
-        return made
+            return _fitted(ready, take_apart(ready.model.predictor))
     except NotAdditive as reason:
         return str(reason)
     except ModelError as refusal:
@@ -91,11 +95,9 @@ def _fitted(ready: ReadyModel, parts: Parts) -> Fitted:
         raise NotAdditive("it answers with labels")
     if kind in LINEAR:
         return _linear(ready, parts)
-    if kind not in TREES + FORESTS + BAGS + BOOSTED + BINNED:
+    if not adds_up_trees(kind):
         raise NotAdditive(f"a {kind.__name__} is neither linear nor a sum of trees")
-    if kind in BOOSTED + BINNED and (ready.model.positive is not None or type(parts.core._loss.link) not in IDENTITY_LINKS):
-        raise NotAdditive("its trees add up before a link function, not after it")
-    return _trees(ready, parts)
+    return _trees(ready)
 
 
 def _linear(ready: ReadyModel, parts: Parts) -> Fitted:
@@ -103,23 +105,30 @@ def _linear(ready: ReadyModel, parts: Parts) -> Fitted:
     if len(weights) != 1:
         raise NotAdditive("it has several outputs")
     base = float(np.ravel(parts.core.intercept_)[0])
-    return Fitted(Encoding(ready, parts.steps, as_floats), weights=np.asarray(weights[0], dtype=float), base=base)
+    made = Fitted(Encoding(ready, parts.steps, as_floats), weights=np.asarray(weights[0], dtype=float), base=base)
+    _compare(ready, made)
+    return made
 
 
-def _trees(ready: ReadyModel, parts: Parts) -> Fitted:
-    read = sum_of_trees(ready, parts)
-    return Fitted(read.encoding, trees=tuple(read.trees), base=float(read.base[0]))
+def _trees(ready: ReadyModel) -> Fitted:
+    read = trees_of(ready)
+    if isinstance(read, str):
+        raise NotAdditive(read)
+    if read.trees.link != "identity" or len(read.groups) > 1:
+        raise NotAdditive("its trees add up before a link function, not after it")
+    if (ready.model.precision or 0.0) > CLOSE * ready.model.range:
+        raise NotAdditive("its answers are rounded, and rounded answers do not add up")
+    if most_decided(read.groups[0]) > MOST_DECIDED:
+        raise NotAdditive(f"a path of one of its trees tests more than {MOST_DECIDED} features")
+    return Fitted(read.trees.encoding, trees=read, base=float(read.trees.base[0]))
 
 
 def _compare(ready: ReadyModel, made: Fitted) -> None:
-    """The parts that were read must add up to the model's own answers on public records."""
+    """The terms that were read must add up to the model's own answers on public records."""
     records = made.encoding.sample(256, seed=3)
     encoded = np.asarray(made.encoding(records), dtype=float)
-    ours = made.base + (encoded @ made.weights if made.weights is not None else made.forest.answers(encoded))
-    if made.trees and made.forest.decided > MOST_DECIDED:
-        raise NotAdditive(f"a path of one of its trees tests more than {MOST_DECIDED} features")
     answers = ready.raw(made.encoding.inputs(records))
-    if not np.allclose(ours, answers, rtol=1e-6, atol=1e-6 * ready.model.range):
+    if not np.allclose(made.base + encoded @ made.weights, answers, rtol=CLOSE, atol=CLOSE * ready.model.range):
         raise NotAdditive("its answers do not follow from its fitted parameters")
 
 
@@ -127,7 +136,7 @@ def never_clipped(ready: ReadyModel, made: Fitted, known: tuple[float, float] | 
     """Whether the model certainly answers inside its declared range, everywhere; `known` is a range the user certifies."""
     lo, hi = ready.model.output
     room = 1e-9 * (hi - lo)
-    if known is None and made.trees:
+    if known is None and made.trees is not None:
         known = made.bounds()
         known = known if lo - room <= known[0] and known[1] <= hi + room else None
     if known is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +14,7 @@ from ...public.schema import Schema
 from ...release.explainer import as_written
 from .coalitions import RecordAsked, positions
 from .fitted_models import Fitted, fitted
-from .trees import vectors
+from .trees import spare_bits, vectors
 
 
 def used_features(model: Model, record: RecordAsked, schema: Schema) -> tuple[str, ...]:
@@ -32,29 +34,23 @@ class ReadOff:
 
     def computed_here(self, schema: Schema) -> bool:
         """Whether the model is not called at all, neither itself nor a step of it."""
-        return as_written(self.model) and fitted(self.model.ready(schema)).encoding.computed_here
+        return as_written(self.model)
 
     @property
     def names(self) -> list[str]:
         """All features of the model, in the order of the record asked about."""
         return [name for name, _ in self.record]
 
-    def encoded(self, rows: Rows) -> tuple[Fitted, np.ndarray, np.ndarray]:
-        """The parts of the model, the encoded record asked about, and the encoded background."""
-        made = fitted(self.model.ready(rows.schema, rows.asking))
-        asked = np.array([[value for _, value in self.record]])
-        background = positions(rows, self.names)
-        record, people = np.asarray(made.encoding(asked), dtype=float), made.encoding.of_people(background, rows.asking)
-        # A row on which the steps fail, alone, counts as the record asked about: its Shapley values are 0.
-        failed = np.isnan(people).all(axis=1) & ~np.isnan(background).all(axis=1)
-        return made, record, np.where(failed[:, None], record, people)
-
 
 class LinearTerms(ReadOff):
     """Of a linear model: weight · (value asked about − background value), added over the encoded columns of a feature."""
 
+    def computed_here(self, schema: Schema) -> bool:
+        # Steps before a linear model are called with people.
+        return super().computed_here(schema) and fitted(self.model.ready(schema)).encoding.computed_here
+
     def __call__(self, rows: Rows) -> np.ndarray:
-        made, asked, background = self.encoded(rows)
+        made, asked, background = self._encoded(rows)
         assert made.weights is not None
         place = {name: j for j, name in enumerate(self.features)}
         out = np.zeros((len(background), len(place)))
@@ -65,11 +61,28 @@ class LinearTerms(ReadOff):
                 out[:, j] += (asked[0, c] - background[:, c]) * made.weights[c]
         return out
 
+    def _encoded(self, rows: Rows) -> tuple[Fitted, np.ndarray, np.ndarray]:
+        """The parts of the model, the encoded record asked about, and the encoded background."""
+        made = fitted(self.model.ready(rows.schema, rows.asking))
+        asked = np.array([[value for _, value in self.record]])
+        background = positions(rows, self.names)
+        record, people = np.asarray(made.encoding(asked), dtype=float), made.encoding.of_people(background, rows.asking)
+        # A row on which the steps fail, alone, counts as the record asked about: its Shapley values are 0.
+        failed = np.isnan(people).all(axis=1) & ~np.isnan(background).all(axis=1)
+        return made, record, np.where(failed[:, None], record, people)
+
 
 class TreeWalks(ReadOff):
-    """Of a sum of trees: both records walked down every tree at once."""
+    """Of a sum of trees: both records walked down every tree at once. Neither the model nor a step of it is called."""
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        made, asked, background = self.encoded(rows)
-        found = vectors(made.forest, asked[0], background, len(self.names))
-        return found[:, [self.names.index(name) for name in self.features]]
+        return self.added_up([self.record], rows)
+
+    def added_up(self, records: Sequence[RecordAsked], rows: Rows) -> np.ndarray:
+        """The sum of the vectors of several records asked about."""
+        made = fitted(self.model.ready(rows.schema, rows.asking))
+        assert made.trees is not None
+        asked = made.trees.atoms({name: np.array([record[j][1] for record in records]) for j, name in enumerate(self.names)})
+        found = vectors(made.walkable, asked, rows.atoms(made.trees))
+        kept = found[:, [self.names.index(name) for name in self.features]]
+        return kept * math.ldexp(made.trees.unit, spare_bits(len(records)))

@@ -3,22 +3,22 @@
 Walk down a tree with both records at once. Where they agree there is nothing to decide. Where they part at a feature that is
 not decided yet, the walk takes both ways: the feature comes from the record asked about (one more of u) or from the background
 record (one more of v). A leaf with value w that is reached in this way is a game on its u + v decided features alone; it gives
-w·(u−1)!·v!/(u+v)! to each of the u and takes w·u!·(v−1)!/(u+v)! from each of the v. These amounts are added up on the way
-back, so that a feature is paid once per parting and not once per leaf. Encoded columns of one feature are decided together.
+w·(u−1)!·v!/(u+v)! to each of the u and takes w·u!·(v−1)!/(u+v)! from each of the v. These amounts are rounded to whole numbers,
+each once, and added up on the way back, so that a feature is paid once per parting and not once per leaf.
+
+Sums of whole numbers are the same in any order: a vector has the same bits in any company, in compiled loops and without them.
+Claim: integer-shapley
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .fitted_models import Fitted
+from ...public.fitted.walks import Walkable, sums
 
 STATES = 1 << 20
 """Positions of a walk that the loop-free version holds at once."""
@@ -26,97 +26,51 @@ STATES = 1 << 20
 MOST_DECIDED = 62
 """Different features on one path, at most: the loop-free version keeps the decisions in the bits of a number."""
 
+BITS = 10
+"""Comparisons of a part of a tree whose outcomes are tabled together, at most."""
 
-def _joined(parts: Sequence[np.ndarray], kind: Any) -> np.ndarray:
-    """One plain array: an array of another class could do anything with what it is compared with."""
-    return np.concatenate([np.asarray(part) for part in parts]).astype(kind)
+DEEPEST = 14
+"""Different features on one path, at most, where outcomes are tabled."""
+
+NARROW = 16
+"""Features up to which tables hold all of them, and not those of a tree."""
+
+LINES = 1 << 25
+"""Numbers in the tables of a tree of usual size, at most."""
+
+FLAGS = 1 << 27
+"""Comparisons of records asked about that are held at once."""
+
+SMALL = 1 << 14
+"""Walks below which a compiled loop is not worth loading."""
 
 
-@dataclass(frozen=True, eq=False)
-class Forest:
-    """All trees in one numbering of nodes. `feature` is the position of a node's feature among those of the game."""
+def slots(trees: Walkable) -> np.ndarray:
+    """For every inner node: how many other features come before its feature on the way from the root."""
+    # Kept beside the trees: they are walked batch by batch.
+    kept = vars(trees).get("_slots")
+    if kept is None:
+        kept = vars(trees)["_slots"] = _slots(trees)
+    return kept
 
-    root: np.ndarray
-    column: np.ndarray
-    threshold: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    nan_left: np.ndarray
-    leaf: np.ndarray
-    value: np.ndarray
-    feature: np.ndarray
-    # For nodes that compare with a set of codes: a row of `codes`, whose last entry is for values that are no code; else −1.
-    # Rows are as long as the longest set needs; codes beyond a shorter one go where missing values go.
-    chosen: np.ndarray
-    codes: np.ndarray
 
-    @classmethod
-    def of(cls, made: Fitted) -> Forest:
-        trees = made.trees
-        sizes = [len(tree.column) for tree in trees]
-        first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
-        leaf = _joined([tree.leaf for tree in trees], bool)
-        column = _joined([tree.column for tree in trees], np.int32)
-        feature_of = np.array([c.feature for c in made.encoding.columns], dtype=np.int32)
-        chosen = np.full(len(leaf), -1, dtype=np.int32)
-        sets = [(start + n, pair, tree.nan_left[n]) for tree, start in zip(trees, first) for n, pair in tree.sets.items()]
-        codes = np.zeros((max(1, len(sets)), 1 + max((len(left) for _, (left, _), _ in sets), default=0)), dtype=bool)
-        for row, (node, (left, known), nan_left) in enumerate(sets):
-            chosen[node] = row
-            codes[row] = nan_left
-            codes[row, : len(left)] = np.where(known | left, left, nan_left)
-        return cls(
-            root=first,
-            column=column,
-            threshold=_joined([tree.threshold for tree in trees], float),
-            left=_joined([tree.left + at for tree, at in zip(trees, first)], np.int32),
-            right=_joined([tree.right + at for tree, at in zip(trees, first)], np.int32),
-            nan_left=_joined([tree.nan_left for tree in trees], bool),
-            leaf=leaf,
-            value=_joined([tree.value for tree in trees], float),
-            feature=np.where(leaf, -1, feature_of[column]),
-            chosen=chosen,
-            codes=codes,
-        )
-
-    def goes_left(self, values: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Whether encoded values go left at nodes; shapes are broadcast."""
-        missing = np.isnan(values)
-        goes = np.where(missing, self.nan_left[node], values <= self.threshold[node])
-        chosen = self.chosen[node]
-        if (chosen >= 0).any():
-            none = self.codes.shape[1] - 1
-            code = np.where((values >= 0) & (values < none), values, none).astype(np.intp)
-            goes = np.where(chosen >= 0, self.codes[np.maximum(chosen, 0), code], goes)
-        return goes
-
-    def answers(self, encoded: np.ndarray) -> np.ndarray:
-        """The sum of the trees at encoded records."""
-        node = np.tile(self.root, (len(encoded), 1))
-        while not (ends := self.leaf[node]).all():
-            values = np.take_along_axis(encoded, np.where(ends, 0, self.column[node]), axis=1)
-            node = np.where(ends, node, np.where(self.goes_left(values, node), self.left[node], self.right[node]))
-        return self.value[node].sum(axis=1)
-
-    @functools.cached_property
-    def slot(self) -> np.ndarray:
-        """For every inner node: how many other features come before its feature on the way from the root."""
-        found = np.full(len(self.leaf), -1, dtype=np.int64)
-        stack: list[tuple[int, tuple[int, ...]]] = [(int(root), ()) for root in self.root]
-        while stack:
-            node, path = stack.pop()
-            if self.leaf[node]:
-                continue
-            j = int(self.feature[node])
+def _slots(trees: Walkable) -> np.ndarray:
+    found = np.full(len(trees.feature), -1, dtype=np.int64)
+    stack: list[tuple[int, tuple[int, ...]]] = [(int(root), ()) for root in trees.root]
+    while stack:
+        node, path = stack.pop()
+        j = int(trees.feature[node])
+        if j >= 0:
             path = path if j in path else (*path, j)
             found[node] = path.index(j)
-            stack += [(int(self.left[node]), path), (int(self.right[node]), path)]
-        return found
+            left = int(trees.child[node])
+            stack += [(left, path), (left + 1, path)]
+    return found
 
-    @property
-    def decided(self) -> int:
-        """The largest number of different features on one path."""
-        return int(self.slot.max(initial=-1)) + 1
+
+def most_decided(trees: Walkable) -> int:
+    """The largest number of different features on one path."""
+    return int(slots(trees).max(initial=-1)) + 1
 
 
 def shares(most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -130,66 +84,137 @@ def shares(most: int) -> tuple[np.ndarray, np.ndarray]:
     return gives, takes
 
 
-def vectors(forest: Forest, asked: np.ndarray, background: np.ndarray, features: int) -> np.ndarray:
-    """One Shapley vector per encoded background record."""
-    nodes = np.arange(len(forest.leaf))
-    asked_left = forest.goes_left(asked[forest.column], nodes)
-    gives, takes = shares(forest.decided)
-    walk = walker() or _walk_by_levels
-    out = np.zeros((len(background), features))
-    walk(forest, asked_left, np.ascontiguousarray(background), gives, takes, out)
+def spare_bits(asked: int) -> int:
+    """By how many bits amounts are coarser than leaves, so that sums over so many records asked about are of 64 bits.
+
+    Leaves are of at most 60 bits in all trees together; neither what a feature is given by walks nor what it is taken is more.
+    """
+    return max(0, (asked - 1).bit_length() - 1)
+
+
+def rounding(trees: Walkable, asked: int) -> float:
+    """How far from an exact sum over so many records asked about a number of `vectors` can be, in units of the leaves.
+
+    Claim: integer-shapley
+    """
+    leaves, most = int((trees.feature < 0).sum()), float(np.abs(trees.value).max(initial=0))
+    return asked * (leaves * 2.0 ** spare_bits(asked) / 2 + 2.0**-50 * len(trees.root) * most)
+
+
+def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+    """Per background record its Shapley vector, added up over all records asked about, all given as atoms.
+
+    In whole multiples of 2^`spare_bits` units of the leaves.
+    """
+    slot = slots(trees)
+    most, features = int(slot.max(initial=-1)) + 1, atoms.shape[1]
+    gives, takes = (np.ldexp(table, -spare_bits(len(asked))) for table in shares(most))
+    loops = compiled() if len(asked) * len(atoms) * len(trees.root) >= SMALL else None
+    if loops is not None and most <= DEEPEST and _pay(trees, most, len(asked), len(atoms), features):
+        wide = (features + 3) // 4 * 4 if features <= NARROW else features
+        sums, columns = np.zeros((len(atoms), wide), dtype=np.int64), np.ascontiguousarray(atoms.T)
+        step = max(1, FLAGS // len(trees.feature))
+        for start in range(0, len(asked), step):
+            right = np.array([goes_right(trees, record) for record in asked[start : start + step]])
+            loops.tabled(trees.arrays, trees.depth, right, columns, gives, takes, BITS, sums)
+        return sums[:, :features]
+    atoms, out = np.ascontiguousarray(atoms), np.zeros(atoms.shape, dtype=np.int64)
+    for record in asked:
+        right = goes_right(trees, record)
+        if loops is not None:
+            loops.vectors(trees.arrays, right, atoms, gives, takes, out)
+        else:
+            _by_levels(trees, slot, right, atoms, gives, takes, out)
     return out
 
 
-def _walk_by_levels(
-    forest: Forest, asked_left: np.ndarray, background: np.ndarray, gives: np.ndarray, takes: np.ndarray, out: np.ndarray
-) -> None:
-    """All records one level down at a time, tree by tree; then the amounts of the leaves one level up at a time."""
-    edges = np.append(forest.root, len(forest.leaf))
-    for root, end in zip(edges[:-1], edges[1:]):
-        step = max(1, STATES // max(1, int(forest.leaf[root:end].sum())))
-        for start in range(0, len(background), step):
-            piece = slice(start, start + step)
-            _one_tree(forest, int(root), asked_left, background[piece], gives, takes, out[piece])
+def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Sums of leaves of mixtures of the record asked about with background records, along orders of the features.
+
+    `ranks` are (group, order, feature), the place of each feature in each order; `group` tells which orders a record gets.
+    Answers are (record, order, number of features that come from the record asked about: the first so many).
+    """
+    features = len(asked)
+    if (loops := compiled()) is None:
+        rank, first = ranks[group][..., None], np.arange(features + 1)
+        mixed = np.where(rank < first, asked[:, None], atoms[:, None, :, None])
+        return sums(trees, np.moveaxis(mixed, 2, 3).reshape(-1, features)).reshape(*mixed.shape[:2], features + 1)
+    out = np.zeros((len(atoms), ranks.shape[1], features + 2), dtype=np.int64)
+    loops.prefixes(trees.arrays, goes_right(trees, asked), np.ascontiguousarray(atoms), group, np.ascontiguousarray(ranks), out)
+    return out[:, :, :-1]
 
 
-def _one_tree(
-    forest: Forest,
-    root: int,
-    asked_left: np.ndarray,
-    background: np.ndarray,
+def _pay(trees: Walkable, most: int, asked: int, records: int, features: int) -> bool:
+    """Whether tables of outcomes are quicker than walks: of small trees, or with many records asked about, and fit into memory.
+
+    Both give the same whole numbers.
+    """
+    leaves = int((trees.feature < 0).sum()) / len(trees.root)
+    fit = leaves * min(features, leaves) * 2 ** max(BITS, most) <= LINES
+    # Walks take about the (log 1.5 / log 2)th power of the leaves, tables all leaves.
+    return fit and leaves**0.415 <= 8 * asked and records * asked >= 64 * leaves
+
+
+def goes_right(trees: Walkable, record: np.ndarray) -> np.ndarray:
+    """Where one record goes at every inner node."""
+    nodes = np.flatnonzero(trees.feature >= 0)
+    found = np.zeros(len(trees.feature), dtype=bool)
+    found[nodes] = trees.goes_right(record[trees.feature[nodes]], nodes)
+    return found
+
+
+def _by_levels(
+    trees: Walkable,
+    slot: np.ndarray,
+    asked_right: np.ndarray,
+    atoms: np.ndarray,
     gives: np.ndarray,
     takes: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    n, d = out.shape
+    """All records one level down at a time, tree by tree; then the amounts of the leaves one level up at a time."""
+    step = max(1, STATES // max(1, int((trees.feature < 0).sum()) // len(trees.root)))
+    for root in trees.root:
+        for start in range(0, len(atoms), step):
+            piece = slice(start, start + step)
+            _one_tree(trees, slot, int(root), asked_right, atoms[piece], gives, takes, out[piece])
+
+
+def _one_tree(
+    trees: Walkable,
+    slot: np.ndarray,
+    root: int,
+    asked_right: np.ndarray,
+    atoms: np.ndarray,
+    gives: np.ndarray,
+    takes: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    n = len(atoms)
     row, node = np.arange(n), np.full(n, root)
     ours, theirs = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     levels = []
     while len(node):
-        inner = np.flatnonzero(~forest.leaf[node])
-        here, bit = node[inner], np.int64(1) << forest.slot[node[inner]]
-        z_left = forest.goes_left(background[row[inner], forest.column[here]], here)
-        x_left = asked_left[here]
+        inner = np.flatnonzero(trees.feature[node] >= 0)
+        here, bit = node[inner], np.int64(1) << slot[node[inner]]
+        z_right = trees.goes_right(atoms[row[inner], trees.feature[here]], here)
+        x_right = asked_right[here]
         by_x, by_z = ours[inner] & bit != 0, theirs[inner] & bit != 0
-        parting = (z_left != x_left) & ~by_x & ~by_z
-        x_way = np.where(x_left, forest.left[here], forest.right[here])
-        z_way = np.where(z_left, forest.left[here], forest.right[here])
+        parting = (z_right != x_right) & ~by_x & ~by_z
+        x_way, z_way = trees.child[here] + x_right, trees.child[here] + z_right
         levels.append((row, node, ours, theirs, inner, parting))
         # First the way of the record asked about (or the common way), then the other way of those that part.
         node = np.concatenate([np.where(by_z, z_way, x_way), z_way[parting]])
         ours = np.concatenate([np.where(parting, ours[inner] | bit, ours[inner]), ours[inner][parting]])
         theirs = np.concatenate([theirs[inner], (theirs[inner] | bit)[parting]])
         row = np.concatenate([row[inner], row[inner][parting]])
-    give = take = np.empty(0)
+    give = take = np.empty(0, dtype=np.int64)
     for row, node, ours, theirs, inner, parting in reversed(levels):
         u, v = np.bitwise_count(ours).astype(np.intp), np.bitwise_count(theirs).astype(np.intp)
-        value = np.where(forest.leaf[node], forest.value[node], 0.0)
-        above_give, above_take = value * gives[u, v], value * takes[u, v]
+        value = trees.value[node].astype(float)
+        above_give, above_take = (np.rint(value * table[u, v]).astype(np.int64) for table in (gives, takes))
         both = np.flatnonzero(parting)
-        place = row[inner][both] * d + forest.feature[node[inner][both]]
-        amounts = give[both] - take[len(inner) :]
-        out += np.bincount(place, amounts, n * d).reshape(n, d)
+        np.add.at(out, (row[inner][both], trees.feature[node[inner][both]]), give[both] - take[len(inner) :])
         above_give[inner], above_take[inner] = give[: len(inner)], take[: len(inner)]
         above_give[inner[both]] += give[len(inner) :]
         above_take[inner[both]] += take[len(inner) :]
@@ -197,75 +222,10 @@ def _one_tree(
 
 
 @functools.cache
-def walker() -> Callable[..., None] | None:
-    """The same walk as a compiled loop, or None where Numba is not installed."""
+def compiled() -> ModuleType | None:
+    """The same walk as compiled loops, or None where Numba is not installed."""
     try:
-        import numba
+        from . import loops
     except ImportError:
         return None
-
-    @numba.njit(cache=True, nogil=True)
-    def loop(
-        root: Any, column: Any, threshold: Any, left: Any, right: Any, nan_left: Any, leaf: Any, value: Any, feature: Any,
-        chosen: Any, codes: Any, asked_left: Any, background: Any, gives: Any, takes: Any, out: Any,
-    ) -> None:  # fmt: skip
-        most = gives.shape[0]
-        at, us, vs = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
-        second, z_way = np.empty(most, np.bool_), np.empty(most, np.int32)
-        give_x, take_x = np.empty(most), np.empty(most)
-        decided = np.zeros(out.shape[1], np.int8)
-        none = codes.shape[1] - 1
-        for t in range(len(root)):
-            for i in range(len(background)):
-                depth, node, u, v = 0, root[t], 0, 0
-                while True:
-                    while not leaf[node]:
-                        z = background[i, column[node]]
-                        if chosen[node] >= 0:
-                            goes = codes[chosen[node], int(z) if 0 <= z < none else none]
-                        elif z <= threshold[node]:
-                            goes = True
-                        else:
-                            goes = nan_left[node] if z != z else False
-                        if goes == asked_left[node]:
-                            node = left[node] if goes else right[node]
-                            continue
-                        j = feature[node]
-                        x_next, z_next = (right[node], left[node]) if goes else (left[node], right[node])
-                        if decided[j] == 1:
-                            node = x_next
-                        elif decided[j] == 2:
-                            node = z_next
-                        else:
-                            at[depth], us[depth], vs[depth], second[depth], z_way[depth] = j, u, v, False, z_next
-                            depth += 1
-                            decided[j] = 1
-                            u += 1
-                            node = x_next
-                    give, take = value[node] * gives[u, v], value[node] * takes[u, v]
-                    while depth:
-                        top = depth - 1
-                        j = at[top]
-                        if not second[top]:
-                            out[i, j] += give
-                            give_x[top], take_x[top], second[top] = give, take, True
-                            decided[j] = 2
-                            u, v, node = us[top], vs[top] + 1, z_way[top]
-                            break
-                        out[i, j] -= take
-                        give += give_x[top]
-                        take += take_x[top]
-                        decided[j] = 0
-                        depth -= 1
-                    else:
-                        break
-
-    def walk(
-        forest: Forest, asked_left: np.ndarray, background: np.ndarray, gives: np.ndarray, takes: np.ndarray, out: np.ndarray
-    ) -> None:
-        loop(
-            forest.root, forest.column, forest.threshold, forest.left, forest.right, forest.nan_left, forest.leaf, forest.value,
-            forest.feature, forest.chosen, forest.codes, asked_left, background, gives, takes, out,
-        )  # fmt: skip
-
-    return walk
+    return loops

@@ -81,7 +81,7 @@ class Read:
 
     def answers(self, atoms: np.ndarray) -> np.ndarray:
         """Its answers, not clipped yet."""
-        return self._linked([sums(group, atoms) for group in self.groups])
+        return self.linked([sums(group, atoms) for group in self.groups])
 
     def table(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
         """Its answers with some features set to other values, a column for each set of changes.
@@ -119,13 +119,13 @@ class Read:
         if donated:
             donors = self._changed(atoms, {name: value for k in donated for name, value in each[k].items()})
             groups = [[self._place(name) for name in each[k]] for k in donated]
-            out[:, donated] = self._linked([exchanged(group, atoms, donors, groups) for group in self.groups])
+            out[:, donated] = self.linked([exchanged(group, atoms, donors, groups) for group in self.groups])
         return out
 
     def _along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
         features = tuple(map(self._place, names))
         grids = Grids(features, tuple(self.settled.atoms(j, points) for j, points in zip(features, values)))
-        return self._linked([along(group, atoms, grids) for group in self.groups])
+        return self.linked([along(group, atoms, grids) for group in self.groups])
 
     def _changed(self, atoms: np.ndarray, changes: Changes) -> np.ndarray:
         """Atoms with some features set to other values, one for all records or one for each."""
@@ -138,7 +138,8 @@ class Read:
     def _place(self, name: str) -> int:
         return self.ready.features.index(name)
 
-    def _linked(self, raw: Sequence[np.ndarray]) -> np.ndarray:
+    def linked(self, raw: Sequence[np.ndarray]) -> np.ndarray:
+        """Its answers from the whole-number sums of its groups, arrays of any one shape; not clipped yet."""
         # A whole number of at most 61 bits times a power of two: rounded once, the same way wherever it stands.
         numbers = [np.multiply(part, self.unit) for part in raw]
         for part, base in zip(numbers, self.trees.base):
@@ -148,20 +149,29 @@ class Read:
         return answers if precision is None else np.round(answers / precision) * precision
 
 
-def remark(ready: ReadyModel) -> str:
-    """For certificates, of a sum of trees: how it is computed, or why it is asked."""
-    made = read(ready)
+def remark(ready: ReadyModel, asked: bool = True) -> str:
+    """For certificates, of a sum of trees: how it is computed, or why it is asked, if it is."""
+    made = read(ready) if asked else trees_of(ready)
     if isinstance(made, Read):
         return made.text
     return f"asked as a black box: {made}" if adds_up_trees(type(take_apart(ready.model.predictor).core)) else ""
 
 
 def read(ready: ReadyModel) -> Read | str:
-    """A model as it is computed here, or in words why it is asked."""
+    """A model whose answers are computed here, or in words why it is asked."""
+    made = trees_of(ready)
+    if isinstance(made, Read) and not is_compiled():
+        return "trees are walked by compiled loops, which need Numba: pip install numba"
+    return made
+
+
+def trees_of(ready: ReadyModel) -> Read | str:
+    """The trees of a model, whether or not there are compiled loops to walk them with; or in words why they are not known."""
     # Kept beside the model: it is read anew when the model passes a trial as another one.
     kept = vars(ready).get("_read")
     if kept is None:
         kept = vars(ready)["_read"] = _read(ready)
+        ready.computed_here = isinstance(kept, Read) and is_compiled()
     return kept
 
 
@@ -172,8 +182,6 @@ def _read(ready: ReadyModel) -> Read | str:
         return f"a {kind.__name__} is no sum of trees that can be read"
     if parts.targets:
         return "it transforms its target"
-    if not is_compiled():
-        return "trees are walked by compiled loops, which need Numba: pip install numba"
     try:
         with silenced():
             made = _settled(ready, sum_of_trees(ready, parts))

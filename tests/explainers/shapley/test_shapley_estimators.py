@@ -247,7 +247,7 @@ REGRESSORS = [
 def test_tree_regressors(core, compiled, plain, people, target, monkeypatch):
     """One-hot columns move together, thresholds are compared in the precision of the model, missing values go their way."""
     if not compiled:
-        monkeypatch.setattr(trees, "walker", lambda: None)
+        monkeypatch.setattr(trees, "compiled", lambda: None)
     fitted_model = make_pipeline(encoder(False), core).fit(people.iloc[:600].fillna(1.0), target)
     chosen, found, exact = compare(of(fitted_model, plain), rows_of(plain))
     assert chosen.method == "trees" and np.abs(found - exact).max() < 1e-9
@@ -256,7 +256,7 @@ def test_tree_regressors(core, compiled, plain, people, target, monkeypatch):
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "by levels"])
 def test_missing_values_and_categories_in_trees(compiled, schema, people, target, monkeypatch):
     if not compiled:
-        monkeypatch.setattr(trees, "walker", lambda: None)
+        monkeypatch.setattr(trees, "compiled", lambda: None)
     codes = ColumnTransformer([("w", OrdinalEncoder(), WORDS)], remainder="passthrough")
     binned = ensemble.HistGradientBoostingRegressor(max_iter=15, categorical_features=[0, 1], random_state=0)
     forest = ensemble.RandomForestRegressor(5, max_depth=6, random_state=0)
