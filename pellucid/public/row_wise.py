@@ -13,8 +13,10 @@ import contextlib
 import copy
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -52,11 +54,25 @@ class Passed:
 
 
 _passed: weakref.WeakKeyDictionary[BlackBox, Passed] = weakref.WeakKeyDictionary()
+_kept: ContextVar[Mapping[BlackBox, Passed]] = ContextVar("kept", default=MappingProxyType({}))
+"""The trials that count in this thread, whatever was tried since in another one."""
+
+
+@contextlib.contextmanager
+def kept_as_tried(boxes: Iterable[BlackBox], schema: Schema) -> Iterator[None]:
+    """Inside, these are what passed the last trial: a release is computed with what its certificate was written about, also
+    where another thread changes the model and tries it again, or tries it for another schema."""
+    found = {box: passed for box in boxes if (passed := _passed.get(box)) is not None and passed.ready.schema is schema}
+    token = _kept.set(MappingProxyType({**_kept.get(), **found}))
+    try:
+        yield
+    finally:
+        _kept.reset(token)
 
 
 def tried(box: BlackBox, schema: Schema, asking: Asking | None = None, again: bool = False) -> Any:
     """The black box as it passed its trial, for the last schema; `again` tries it even if it passed before."""
-    before = _passed.get(box)
+    before = _kept.get().get(box) or _passed.get(box)
     if before is not None and before.ready.schema is not schema:
         before = None
     asking = asking if asking is not None and asking.rows else None

@@ -45,8 +45,9 @@ class Rows:
     ):
         self.schema, self.columns, self.parts, self.asking = schema, columns, parts, asking
         self.conditions = dict(conditions or {})
-        self._inputs: dict[int, Any] = {}
-        self._atoms: dict[int, np.ndarray] = {}
+        # By the models themselves, which are thereby kept: the number of one that is gone may be another's.
+        self._inputs: dict[Model, Any] = {}
+        self._atoms: dict[Read, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -81,18 +82,18 @@ class Rows:
 
     def atoms(self, made: Read) -> np.ndarray:
         """The records as a model that is read sees them."""
-        if id(made) not in self._atoms:
-            self._atoms[id(made)] = made.atoms(self.columns)
-        return self._atoms[id(made)]
+        if made not in self._atoms:
+            self._atoms[made] = made.atoms(self.columns)
+        return self._atoms[made]
 
     @staticmethod
     def _of_model(ready: Any, changes: Changes) -> Changes:
         return {name: value for name, value in changes.items() if name in ready.features}
 
     def _changed(self, model: Model, changes: Changes) -> Any:
-        ready, inputs = model.ready(self.schema), self._inputs.get(id(model))
+        ready, inputs = model.ready(self.schema), self._inputs.get(model)
         if inputs is None:
-            inputs = self._inputs[id(model)] = ready.inputs(self.columns)
+            inputs = self._inputs[model] = ready.inputs(self.columns)
         for name, value in changes.items():
             if name in ready.features:
                 inputs = ready.with_column(inputs, name, np.broadcast_to(np.asarray(value, dtype=float), len(self)))

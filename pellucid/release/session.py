@@ -21,7 +21,7 @@ from ..ledger import Account, Entry, Ledger, Reservation, charge_units, checked_
 from ..ledger.accounting import Amount, Budget, Kind
 from ..mechanisms import Currency, Spend, source
 from ..public.asking import Asking
-from ..public.row_wise import tried
+from ..public.row_wise import kept_as_tried, tried
 from ..public.schema import Schema, Unit, check_relation
 from .account import OpenAccount
 from .certificate import Certificate
@@ -283,7 +283,12 @@ class Session:
                 f"{type(explainer).__name__} answers questions one after another: "
                 "with session.open(explainer, epsilon=…) as local: local.explain(record). For a single question give it record=."
             )
-        asker, spend = Asker(checked_text("by", by), checked_text("purpose", purpose)), plan.public.spend
+        with kept_as_tried(explainer.models, self.schema):
+            return self._released(explainer, plan, Asker(checked_text("by", by), checked_text("purpose", purpose)), fresh)
+
+    def _released(self, explainer: Explainer, plan: Plan, asker: Asker, fresh: bool) -> Explanation:
+        """What was released before, or what is paid for now."""
+        spend = plan.public.spend
         request = request_of(explainer, plan.public)
         if not fresh:
             stored = self._stored(request, explainer, plan.public)
@@ -296,7 +301,7 @@ class Session:
         )
         # A file that has changed would be refused after the charge, and charged again at every attempt.
         self._engine.check_unchanged()
-        paid = self._account.reserve(spend, key=request.key, request=request.text, by=by, purpose=purpose)
+        paid = self._account.reserve(spend, key=request.key, request=request.text, by=asker.by, purpose=asker.purpose)
         private = self._account.noise_is_private()
         ask = Ask(self._engine.totals, plan)
         explanation = explainer.run(ask)

@@ -150,6 +150,8 @@ def _oblivious(written: dict[str, Any], features: _Features, groups: int) -> tup
     """A tree with one split per level: nodes level by level, and leaf i where the splits of its bits went right."""
     splits = [_Split.of(split, features) for split in written["splits"] or ()]
     depth = len(splits)
+    if len(written["leaf_values"]) != groups << depth:
+        raise refuse("a CatBoost tree that has not as many leaves as its splits part")
     level = np.repeat(np.arange(depth), 2 ** np.arange(depth))
     node = np.arange(len(level))
     path = node - (2**level - 1)

@@ -191,6 +191,8 @@ def _read(ready: ReadyModel) -> Read | str:
         return str(refusal).removesuffix(f". {FIX}").replace("output_range cannot", "no way was found to")
     except Unlike as reason:
         return str(reason)
+    except Exception as error:
+        return f"reading it raised {type(error).__name__}"
 
 
 class Unlike(Exception):
@@ -202,6 +204,8 @@ def _settled(ready: ReadyModel, trees: SumOfTrees) -> Read:
     if not all(np.isfinite(part).all() for part in leaves) or not np.isfinite(trees.base).all():
         raise Unlike("some of its leaves are no numbers")
     largest = sum(float(part.max()) for part in leaves)
+    if not math.isfinite(largest):
+        raise Unlike("its leaves are too large to be added up")
     made = Read(ready, trees, settle(trees.encoding, trees.trees), unit_for(largest, len(leaves)))
     if made.moved > FINE * ready.model.range:
         raise Unlike("its leaves are so large beside its declared range that rounding them would show")

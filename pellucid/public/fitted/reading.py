@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...errors import ModelError
 from ..model import ReadyModel
 from . import catboost_trees, lightgbm_trees, sklearn_trees, xgboost_trees
 from .encoding import Parts, refuse
@@ -30,5 +31,16 @@ def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:
         raise refuse(f"the labels that a {kind.__name__} answers with")
     for kinds, read in READERS:
         if kind in kinds:
-            return read(ready, parts)
+            try:
+                found = read(ready, parts).plain()
+            except ModelError:
+                raise
+            except Exception as error:
+                # Of its fitted parameters; people are not involved yet.
+                raise refuse(
+                    f"a {kind.__name__} whose fitted parameters are not as they should be ({type(error).__name__})"
+                ) from None
+            if not found.trees:
+                raise refuse(f"a {kind.__name__} without a tree")
+            return found
     raise refuse(f"an estimator of type {kind.__name__}")

@@ -69,7 +69,9 @@ def _places(points: np.ndarray, values: np.ndarray) -> np.ndarray:
     last = len(points) - 1
     if np.isnan(points[last]) or (last and points[last] != points[0] + last):
         found = np.where(np.isnan(values) if np.isnan(points[last]) else values == points[last], last, found)
-    return found.astype(np.int32)
+    # Compiled loops do not look whether a point is one of the feature's.
+    inside: np.ndarray = np.clip(np.nan_to_num(found), 0, last)
+    return inside.astype(np.int32)
 
 
 def settle(encoding: Encoding, trees: Sequence[Tree]) -> Settled:
@@ -123,11 +125,12 @@ def _points_left(
 ) -> np.ndarray:
     place = np.full(len(encoding.columns), -1)
     place[encoding.of[j]] = np.arange(len(encoding.of[j]))
-    values = encoding.table(j).astype(float)[:, place[column[nodes]]].T
+    values = np.array(np.asarray(encoding.table(j)), dtype=float)[:, place[column[nodes]]].T
     goes = np.where(np.isnan(values), nan_left[nodes, None], values <= limit[nodes, None])
     for i in np.flatnonzero([n in sets for n in nodes.tolist()]).tolist():
         goes[i] = _in_set(values[i], bool(nan_left[nodes[i]]), *sets[int(nodes[i])])
-    return goes
+    # Steps may have given anything; what walks use is plain.
+    return np.array(np.asarray(goes), dtype=bool)
 
 
 def _in_set(values: np.ndarray, nan_left: bool, left: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,6 +31,30 @@ class Tree:
     # the codes of the column. NaN, negative and unknown codes go where missing values go.
     sets: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
+    def plain(self, columns: int) -> Tree:
+        """The same in plain arrays of its own, if its nodes are those of a tree that compares so many columns; else ValueError.
+
+        A model may hold anything. Loops follow children without looking where they lead, and an array of another class could do
+        what it likes with the numbers that it is added to.
+        """
+        leaf, left, right, column = (
+            _own(v, k) for v, k in ((self.leaf, bool), (self.left, int), (self.right, int), (self.column, int))
+        )
+        size, below = len(leaf), np.concatenate([left[~leaf], right[~leaf]])
+        inside = size and (not len(below) or (below.min() > 0 and below.max() < size and np.bincount(below).max() == 1))
+        if not inside or not ((column[~leaf] >= 0) & (column[~leaf] < columns)).all():
+            raise ValueError("the nodes are not those of a tree")
+        limits, values, nan_left = _own(self.threshold, float), _own(self.value, float), _own(self.nan_left, bool)
+        sets = {int(node): (_own(go, bool), _own(known, bool)) for node, (go, known) in self.sets.items()}
+        if any(len(part) != size for part in (left, right, column, limits, values, nan_left)):
+            raise ValueError("the nodes differ in what they have")
+        return Tree(column, limits, left, right, nan_left, leaf, values, int(self.group), sets)
+
+
+def _own(values: Any, kind: type) -> np.ndarray:
+    """A new plain array of one dimension."""
+    return np.array(np.asarray(values), dtype=kind).reshape(-1)
+
 
 @dataclass(frozen=True, eq=False)
 class SumOfTrees:
@@ -49,6 +73,13 @@ class SumOfTrees:
     single: bool = False
     """Whether the model itself adds in single precision: its answers then differ from the sum of its leaves in the last digits
     of that."""
+
+    def plain(self) -> SumOfTrees:
+        """The same in plain arrays, if it is what it should be; ValueError if not."""
+        trees, base = [tree.plain(len(self.encoding.columns)) for tree in self.trees], _own(self.base, float)
+        if not all(0 <= tree.group < len(base) for tree in trees) or not 0 <= self.group < len(base):
+            raise ValueError("a tree belongs to no group")
+        return replace(self, trees=trees, base=base)
 
     def turned(self) -> SumOfTrees:
         """The same with the other sign: the probability of the other one of two classes."""

@@ -154,6 +154,8 @@ def _reached(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         found[level] = True
         level = level[left[level] != -1]
         level = np.concatenate([left[level], right[level]])
+        # In a tree none is reached twice; what is no tree is refused later, and must not be followed for ever.
+        level = np.unique(level[~found[level]])
     return found
 
 

@@ -1,5 +1,8 @@
 """Models that are read: they answer as the model does, or are asked."""
 
+import gc
+import weakref
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +28,7 @@ import pellucid as pel
 from pellucid.public.fitted import read as reading
 from pellucid.public.fitted import walks
 from pellucid.public.fitted.read import Read, read
+from pellucid.public.rows import Rows
 
 pytestmark = pytest.mark.skipif(not walks.is_compiled(), reason="compiled loops need Numba")
 # Trees of scikit-learn take no numbers that are infinite in single precision.
@@ -164,3 +168,15 @@ def test_a_model_that_is_fitted_again_is_read_again():
     tree.fit([[0.0], [1.0]], [1.0, 0.0])
     after = session.release(explainer, epsilon=50.0)
     assert before.y[0] < 0.1 < 0.9 < after.y[0] and session.remaining < 1e-6
+
+
+def test_what_a_batch_keeps_of_a_model_is_not_taken_for_another_ones():
+    schema, again = (pel.Schema(dict(NUMBERS.items())) for _ in range(2))
+    model = pel.Model(fitted(DecisionTreeRegressor(max_depth=4)), output=(-9, 9), features=list(schema), trained_on="other data")
+    rows = Rows(schema, schema.sample(50))
+    rows.predict(model)
+    kept = weakref.ref(read(model.ready(schema)))
+    model.ready(again)
+    gc.collect()
+    # Were it gone, the next one could have its address, and would be walked with atoms that are not its own.
+    assert kept() is not None
