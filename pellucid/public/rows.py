@@ -48,6 +48,7 @@ class Rows:
         # By the models themselves, which are thereby kept: the number of one that is gone may be another's.
         self._inputs: dict[Model, Any] = {}
         self._atoms: dict[Read, np.ndarray] = {}
+        self._of: tuple[Rows, np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -83,7 +84,8 @@ class Rows:
     def atoms(self, made: Read) -> np.ndarray:
         """The records as a model that is read sees them."""
         if made not in self._atoms:
-            self._atoms[made] = made.atoms(self.columns)
+            # Rows that were taken from others are seen as they are there: those are settled once, however often some are taken.
+            self._atoms[made] = made.atoms(self.columns) if self._of is None else self._of[0].atoms(made)[self._of[1]]
         return self._atoms[made]
 
     @staticmethod
@@ -118,4 +120,7 @@ class Rows:
     def take(self, index: np.ndarray) -> Rows:
         parts = None if self.parts is None else self.parts[index]
         conditions = {name: found[index] for name, found in self.conditions.items()}
-        return Rows(self.schema, {name: column[index] for name, column in self.columns.items()}, parts, self.asking, conditions)
+        columns = {name: column[index] for name, column in self.columns.items()}
+        made = Rows(self.schema, columns, parts, self.asking, conditions)
+        made._of = self, index
+        return made

@@ -89,6 +89,8 @@ class Read:
         One feature set to one value for all records is a point of a grid; two of them are points of as many grids as the first
         one has values; features set to values of their own for each record come from donors. Each kind is walked all at once.
         """
+        if len(each) == 2 and each[0].keys() == each[1].keys() and all(np.ndim(v) for one in each for v in one.values()):
+            return self._ends(atoms, *each)
         out = np.empty((len(atoms), len(each)))
         points: dict[str, list[int]] = {}
         pairs: dict[tuple[str, float], list[int]] = {}
@@ -121,6 +123,13 @@ class Read:
             groups = [[self._place(name) for name in each[k]] for k in donated]
             out[:, donated] = self.linked([exchanged(group, atoms, donors, groups) for group in self.groups])
         return out
+
+    def _ends(self, atoms: np.ndarray, one: Changes, other: Changes) -> np.ndarray:
+        """Of both ends of a step."""
+        first, second = self._changed(atoms, one), self._changed(atoms, other)
+        places = [self._place(name) for name in one]
+        # The second end is followed by itself only where it parts from the first, which is in the group of no feature.
+        return self.linked([exchanged(group, first, second, [[], places]) for group in self.groups])
 
     def _along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
         features = tuple(map(self._place, names))

@@ -120,6 +120,16 @@ def test_a_record_is_answered_alike_in_any_company(made, monkeypatch):
     assert np.array_equal(made.table(atoms[some[:1]], each), whole[some[:1]])
 
 
+def test_both_ends_of_a_step(made, way):
+    atoms, rng = records(made, 200, 3), np.random.default_rng(3)
+    two = [{"c": rng.integers(-5, 41, 200).astype(float), "a": rng.uniform(-3, 3, 200)} for _ in range(2)]
+    few, many = ([{"a": ends} for ends in rng.choice(rng.uniform(-3, 3, size), (2, 200))] for size in (9, 10**5))
+    for ends in (two, few, many):
+        found = made.table(atoms, ends)
+        for k, end in enumerate(ends):
+            assert np.array_equal(found[:, k], made.table(atoms, [end])[:, 0])
+
+
 def test_no_records_and_no_points():
     table, score = numbers()
     model = pel.Model(
