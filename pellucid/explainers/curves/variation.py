@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from ...errors import PlanError
 from ...mechanisms import NoiseLaw
 from ...public.grids import curve_points, nested_grids
 from ...public.model import Model
@@ -40,6 +41,8 @@ COUNTED = 0.5
 """What a record of which all is cut off brings to the count of that in an L1 ball, as a part of what its differences may be."""
 STEPS = 2.0 ** (np.arange(5) / 2)
 """Bounds of the variation that a look at the records may choose among, as multiples of V."""
+MOST_COORDINATES = 1024
+"""Of all features together, in one ball: many features get coarser grids, or are released by values."""
 MANY = 8.0
 """So many noise scales of records beyond a bound are too many of them."""
 
@@ -156,10 +159,17 @@ def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, m
     found = []
     for sketch in sketches(model, public.schema, name, tuple(tuple(grid.tolist()) for grid in grids)):
         for way in ("values", "variation"):
+            if way == "variation" and len(sketch.grid) + 2 > MOST_COORDINATES // features:
+                continue
             if method in ("auto", way) and len(sketch.grid) > 2:
                 noise = predicted(public, len(sketch.grid), sketch.variation if way == "variation" else None, features)
                 error = noise * (FAVOUR if way == "variation" else 1.0) / public.rows_or_default**2 + sketch.roughness
                 found.append((error, Along(name, feature, sketch.grid, way, sketch.variation * model.range)))
+    if not found:
+        raise PlanError(
+            f"method='variation' of {features} features with {len(grids[0])} points or more is too much for one release: ask for "
+            "fewer features at a time, fewer points=, or method='values'."
+        )
     least = min(error for error, _ in found)
     return min((pair for pair in found if pair[0] <= ENOUGH * least), key=lambda pair: (len(pair[1].grid), pair[0]))[1]
 

@@ -156,3 +156,19 @@ def test_ways_that_cannot_be_are_refused_before_anything_is_charged(made, words,
 def test_requests_of_before_are_known_by_the_same_words(model):
     auto, values, other = (pel.PartialDependence(model, "age", method=m) for m in ("auto", "values", "variation"))
     assert auto.describe() == values.describe() != other.describe()
+
+
+@pytest.mark.parametrize("budget", [pel.Budget(epsilon=1.0), pel.Budget(epsilon=1.0, delta=1e-6)])
+def test_many_features_at_once_get_grids_that_fit(budget):
+    """Fifteen fine grids would be more coordinates than one ball takes."""
+    names = [f"x{j}" for j in range(15)]
+    model = pel.Model(
+        lambda d: sum(np.sin(9 * d[name]) for name in names) / 30 + 0.5, output=(0, 1), features=names, trained_on="other data"
+    )
+    data = {name: np.linspace(0, 1, 500) for name in names}
+    session = pel.Session(data, pel.Schema({name: pel.Number(0, 1) for name in names}), budget, expected_rows=10**6)
+    for settings in ({}, {"method": "variation"}, {"points": 100}):
+        assert session.preview(pel.PartialDependence(model, names, **settings), epsilon=1.0).largest_error > 0
+    with pytest.raises(pel.PlanError, match="fewer features at a time"):
+        session.preview(pel.PartialDependence(model, names, method="variation", points=100), epsilon=1.0)
+    assert session.spent == 0
