@@ -41,6 +41,12 @@ class Mean:
         errors = (radius * noise[:, :1] - (self.values - centre) * noise[:, 1:]) / self.count
         return np.asarray(np.quantile(np.abs(errors), level, axis=0))
 
+    def covariance(self) -> np.ndarray:
+        """Of the noise of the means."""
+        radius, apart = (self.hi - self.lo) / 2, self.values - (self.hi + self.lo) / 2
+        moved = radius**2 * np.eye(len(self.values)) + (np.outer(apart, apart) if self.noisy_count else 0.0)
+        return np.asarray((self.law.std / self.count) ** 2 * moved)
+
 
 @dataclass(frozen=True)
 class Answer:

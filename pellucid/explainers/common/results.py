@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +38,11 @@ class AnyCurve(Explanation):
         return plots.curve(self, ax)
 
 
+def around(centre: np.ndarray, half: np.ndarray, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Error bars around what was released, as long as it takes to hold what is shown, too."""
+    return np.minimum(centre - half, shown), np.maximum(centre + half, shown)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(AnyCurve):
     """Means along one feature, most often of a model's output: `.x` (values of the feature) and `.y`."""
@@ -51,14 +56,27 @@ class Curve(AnyCurve):
     """Whether the count is noisy."""
     output: tuple[float, float]
     """The range that single values were clipped to."""
+    means: np.ndarray | None = None
+    """The curve as it was released, where `.y` leans on public records; None where `.y` is what was released."""
     ylabel: str = "mean prediction"
     """What the curve shows, for pictures."""
+
+    def content(self) -> dict[str, Any]:
+        found = super().content()
+        if self.means is None:
+            del found["means"]  # as it was before curves leaned on anything
+        return found
+
+    def as_released(self) -> Curve:
+        """The same curve before it leaned on public records and before smoothing: noisier, and right on average."""
+        return self if self.means is None else replace(self, y=self.means, means=None, smoothed=False)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""
         lo, hi = self.output
-        half = Mean(self.y, self.law, self.count, self.noisy_count, lo, hi).half_widths(level)
-        return self.y - half, self.y + half
+        centre = self.y if self.means is None or self.smoothed else self.means
+        half = Mean(centre, self.law, self.count, self.noisy_count, lo, hi).half_widths(level)
+        return around(centre, half, self.y)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

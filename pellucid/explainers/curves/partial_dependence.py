@@ -27,6 +27,7 @@ from ...sensitivity import Flow
 from ..common.base import AlongFeatures, keep_whole_number, once_positional
 from ..common.results import Curve
 from . import variation
+from .leaning import leaned
 from .results import DependenceCurve
 from .smoothing import running_mean
 from .variation import STEPS, Along, LevelsAndDifferences, Parts, Released, Variations
@@ -202,17 +203,24 @@ class PartialDependence(AlongFeatures):
         (one, *others), public = found, ask.public
         if self.method == "auto" and not others and not details.by("values"):
             values, by_differences = (
-                variation.predicted(public, len(one.grid), v) for v in (None, one.variation / self.model.range)
+                variation.predicted(public, len(one.grid), v, shape=one.shape) for v in (None, one.variation / self.model.range)
             )
             if values < by_differences:
                 return (replace(one, method="values"),)
         return tuple(found)
 
-    def curve_of_values(self, one: Along, mean: Mean, y: np.ndarray) -> Explanation:
+    def leaning(self, one: Along, released: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """A released curve with what public records say about its shape."""
+        (lo, _), width = self.model.output, self.model.range
+        return released if one.shape is None else lo + width * leaned((released - lo) / width, noise / width**2, one.shape)
+
+    def curve_of_values(self, one: Along, mean: Mean, means: np.ndarray) -> Explanation:
+        y = self.leaning(one, means, replace(mean, values=means).covariance()) if mean.count >= 1 else means
         return Curve(
             feature=one.name,
             x=tuple(one.feature.label(v) for v in one.grid),
             y=running_mean(y, self.smooth) if self.smooth and not one.categorical else y,
+            means=None if y is means else means,
             law=mean.law,
             count=mean.count,
             noisy_count=mean.noisy_count,
@@ -223,10 +231,11 @@ class PartialDependence(AlongFeatures):
 
     def curve_of_differences(self, public: Public, part: Parts, numbers: np.ndarray, law: NoiseLaw) -> Explanation:
         made = released(public, part, numbers, law, self.model)
+        y = self.leaning(part.along, made.curve(), made.covariance()) if made.count >= 1 else made.curve()
         return DependenceCurve(
             feature=part.along.name,
             x=tuple(part.along.feature.label(v) for v in part.along.grid),
-            y=running_mean(made.curve(), self.smooth) if self.smooth else made.curve(),
+            y=running_mean(y, self.smooth) if self.smooth else y,
             numbers=numbers,
             law=law,
             level_weight=part.level,
@@ -254,7 +263,7 @@ class PartialDependence(AlongFeatures):
         if "differences" in stages:
             needs = "level and differences of a record's curve, together in one ball"
             flow = flow.stage("differences", *reads, *(("look",) if "look" in stages else ()), needs=needs)
-        return flow.output("explanation", "grid", *asked, needs="divide, accumulate, label")
+        return flow.output("explanation", "grid", *asked, needs="divide, accumulate, lean on public records, label")
 
     def expected(self, plan: Plan) -> Expected:
         public, details, rows = plan.public, plan.details, plan.public.planning_rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...mechanisms import NoiseLaw
-from ..common.results import AnyCurve
+from ..common.results import AnyCurve, around
 from . import accumulate
 from .steps import COUNTED
 from .variation import Released
@@ -57,8 +57,12 @@ class DependenceCurve(AnyCurve):
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): each point's value without noise *and without cutting* lies inside with probability at least `level`
         (smoothing off)."""
-        half = self.released.half_widths(level)
-        return self.y - half, self.y + half
+        centre = self.y if self.smoothed else self.released.curve()
+        return around(centre, self.released.half_widths(level), self.y)
+
+    def as_released(self) -> DependenceCurve:
+        """The same curve before it leaned on public records and before smoothing: noisier, and right on average."""
+        return replace(self, y=self.released.curve(), smoothed=False)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

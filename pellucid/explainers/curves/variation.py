@@ -24,6 +24,7 @@ from ...public.rows import Rows
 from ...public.schema import Category, Feature, Schema
 from ...release.plan import Public
 from .accumulate import DRAWS, factorisation
+from .leaning import FLAT, Shape
 
 Method = Literal["values", "variation"]
 
@@ -31,8 +32,6 @@ PUBLIC_RECORDS = 128
 """Public records whose curves tell how far a record's curve may vary, and how finely a grid must follow it."""
 MARGIN = 1.4
 """V is so many times the largest variation of a public record."""
-FLAT = 0.01
-"""The variation of a public record, as a part of the range, that V follows at least."""
 FAVOUR = 1.2
 """Differences are released where values are predicted to be so many times worse: values have no bias."""
 ENOUGH = 1.05
@@ -58,6 +57,8 @@ class Sketch:
     """V on it, as a part of the model's range."""
     roughness: float
     """The mean squared distance of a public record's curve from the straight lines between its points, in squared ranges."""
+    shape: Shape
+    """The curves of public records on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,8 @@ class Along:
     method: Method
     variation: float = 0.0
     """V, in the model's units."""
+    shape: Shape | None = None
+    """What the curve leans on, once it is released; None where it stays as it was released."""
 
     @property
     def categorical(self) -> bool:
@@ -83,7 +86,7 @@ def sketches(model: Model, schema: Schema, name: str, grids: tuple[tuple[float, 
     declared = hashlib.sha256(json.dumps(schema.to_dict(), sort_keys=True).encode()).hexdigest()
     key = (ready.fingerprint, declared, name, repr(model.declared), repr(grids))
     if key not in _kept:
-        if len(_kept) > 256:
+        if len(_kept) > 64:
             _kept.clear()
         _kept[key] = tuple(_sketched(model, schema, name, grids))
     return _kept[key]
@@ -111,7 +114,7 @@ def _sketched(model: Model, schema: Schema, name: str, grids: tuple[tuple[float,
         rough = float((((between - curves) ** 2) @ gaps / gaps.sum()).mean())
         most = float(np.abs(np.diff(mine, axis=1)).sum(axis=1).max())
         # A model that public records find flat may still move for people: V is never a hair's breadth.
-        found.append(Sketch(grid, MARGIN * max(most, FLAT), rough))
+        found.append(Sketch(grid, MARGIN * max(most, FLAT), rough, Shape(mine, isinstance(schema[name], Category))))
     return found
 
 
@@ -132,19 +135,40 @@ def accumulation(points: int, spread: bool) -> tuple[np.ndarray, np.ndarray, flo
     return asked, solved, float((solved**2).sum() / points)
 
 
-def predicted(public: Public, points: int, variation: float | None, features: int = 1) -> float:
-    """The mean squared error of noise at a point, in squared ranges over the squared number of records; of values without V."""
+def noise_of(public: Public, points: int, variation: float | None, features: int = 1) -> tuple[float, float]:
+    """(variance of the level, size of the noise of the shape), in squared ranges over squared records; of values without V.
+
+    The shape of a curve by values has noise of its size at every point, that of one by differences as they accumulate.
+    """
     gaussian, epsilon = public.spend.currency == "rho", public.epsilon_like / features
     # One replaced record moves a value by the range, one that is added by half of it, centred.
     moved = 1.0 if public.relation == "replace" else 0.5
     if variation is None:
         size = points + public.count_needed
         spread = size if gaussian else (size + 1) * (size + 2) / 3
-        return moved**2 * spread * (1.5 if public.count_needed else 1.0) / epsilon**2
-    walk = accumulation(points, gaussian)[2]
-    level, differences = 1.0, (2 * moved * variation) ** 2 * walk
-    a, b = weights(public, level, differences)
-    return (1.0 if gaussian else 2.0) * (level / a**2 + differences / b**2) / epsilon**2
+        at_a_point = moved**2 * spread * (1.5 if public.count_needed else 1.0) / epsilon**2
+        return at_a_point / points, at_a_point
+    differences = (2 * moved * variation) ** 2
+    a, b = weights(public, 1.0, differences * accumulation(points, gaussian)[2])
+    law = (1.0 if gaussian else 2.0) / epsilon**2
+    return law / a**2, law * differences / b**2
+
+
+def predicted(public: Public, points: int, variation: float | None, features: int = 1, shape: Shape | None = None) -> float:
+    """The mean squared error of noise at a point, in squared ranges over the squared number of records; of values without V.
+
+    With a shape, what leaning on it is expected to leave of that.
+    """
+    level, size = noise_of(public, points, variation, features)
+    gaussian, rows = public.spend.currency == "rho", public.rows_or_default
+    if shape is None:
+        return level + size * ((points - 1) / points if variation is None else accumulation(points, gaussian)[2])
+    if variation is None:
+        left = shape.error_left("values", lambda: np.eye(points))
+    else:
+        solved = accumulation(points, gaussian)[1]
+        left = shape.error_left(f"differences {gaussian}", lambda: solved @ solved.T)
+    return level + left(size / rows**2) * rows**2
 
 
 def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, method: str, features: int) -> Along:
@@ -152,19 +176,21 @@ def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, m
     feature = public.schema[name]
     if isinstance(feature, Category) or public.strict:
         grid = curve_points(feature, public.rows_or_default, public.epsilon_like / features) if points is None else points
-        return Along(name, feature, grid, "values")
+        leans = method == "auto" and not public.strict
+        return Along(name, feature, grid, "values", shape=_sketches(public, model, name, (grid,))[0].shape if leans else None)
     grids = nested_grids(feature) if points is None else (points,)
     if len(grids[-1]) < 3:
         return Along(name, feature, grids[-1], "values")
     found = []
-    for sketch in sketches(model, public.schema, name, tuple(tuple(grid.tolist()) for grid in grids)):
+    for sketch in _sketches(public, model, name, grids):
+        shape = sketch.shape if method == "auto" else None
         for way in ("values", "variation"):
             if way == "variation" and len(sketch.grid) + 2 > MOST_COORDINATES // features:
                 continue
             if method in ("auto", way) and len(sketch.grid) > 2:
-                noise = predicted(public, len(sketch.grid), sketch.variation if way == "variation" else None, features)
+                noise = predicted(public, len(sketch.grid), sketch.variation if way == "variation" else None, features, shape)
                 error = noise * (FAVOUR if way == "variation" else 1.0) / public.rows_or_default**2 + sketch.roughness
-                found.append((error, Along(name, feature, sketch.grid, way, sketch.variation * model.range)))
+                found.append((error, Along(name, feature, sketch.grid, way, sketch.variation * model.range, shape)))
     if not found:
         raise PlanError(
             f"method='variation' of {features} features with {len(grids[0])} points or more is too much for one release: ask for "
@@ -172,6 +198,10 @@ def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, m
         )
     least = min(error for error, _ in found)
     return min((pair for pair in found if pair[0] <= ENOUGH * least), key=lambda pair: (len(pair[1].grid), pair[0]))[1]
+
+
+def _sketches(public: Public, model: Model, name: str, grids: tuple[np.ndarray, ...]) -> tuple[Sketch, ...]:
+    return sketches(model, public.schema, name, tuple(tuple(grid.tolist()) for grid in grids))
 
 
 def cut(curves: np.ndarray, variation: float, spread: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -312,6 +342,14 @@ class Released:
         if self.count < 1:
             return np.full(self.points, (lo + hi) / 2)
         return np.clip(lo + self._sums(self.numbers[None, :])[0] / self.count, lo, hi)
+
+    def covariance(self) -> np.ndarray:
+        """Of the noise of the curve."""
+        each = np.eye(len(self.numbers))
+        moved = self._sums(each) - self._sums(np.zeros((1, len(each))))
+        if self.rows is None:
+            moved = moved - (self.curve() - self.output[0]) * (each[:, :2].sum(axis=1) / self.level)[:, None]
+        return np.asarray((self.law.std / self.count) ** 2 * moved.T @ moved)
 
     def _sums(self, numbers: np.ndarray) -> np.ndarray:
         """Sums over the records of their curves above the lower end, from sums of contributions."""
