@@ -1,8 +1,8 @@
 """Tables for settings that are frozen on some tables and then judged on others: numeric columns, a boosted model, kept answers.
 
-Settings are chosen on Adult and Bike. German Credit, Diabetes 130 and ACS New York are looked at once, when nothing is changed
-any more. Bounds are documented ones, or, where the documentation names none, round numbers that were declared without a look at
-the records. At most 10,000 records of a table are taken.
+Settings are chosen on Adult and Bike. German Credit, Diabetes 130, ACS New York, the developers' survey, credit default and
+census income (KDD) are looked at once, when nothing is changed any more. Bounds are documented ones, or, where the documentation
+names none, round numbers that were declared without a look at the records. At most 10,000 records of a table are taken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pellucid as pel
 from pellucid.public.grids import spread_points
 
 CHOOSING = ("adult", "bike")
-JUDGING = ("german", "diabetes", "acs")
+JUDGING = ("german", "diabetes", "acs", "survey", "credit", "census")
 MOST = 10_000
 PUBLIC = 256
 
@@ -43,6 +43,15 @@ NUMERIC = {
         "number_inpatient": whole(0, 50), "number_diagnoses": whole(0, 20),
     },
     "acs": {"AGEP": whole(0, 99), "WKHP": whole(1, 99), "WKWN": whole(1, 52), "JWMNP": whole(1, 200)},
+    "survey": {"Age": pel.Number(0, 100), "WorkWeekHrs": pel.Number(0, 168)},
+    "credit": {
+        "LIMIT_BAL": whole(0, 1_000_000), "AGE": whole(18, 100), "PAY_0": whole(-2, 9), "BILL_AMT1": whole(-100_000, 1_000_000),
+        "PAY_AMT1": whole(0, 1_000_000),
+    },
+    "census": {
+        "age": whole(0, 90), "wage_per_hour": whole(0, 9999), "capital_gains": whole(0, 99_999),
+        "num_persons_worked_for_employer": whole(0, 6), "weeks_worked_in_year": whole(0, 52),
+    },
 }  # fmt: skip
 OUTPUT = {"bike": (0.0, 1000.0)}
 
@@ -102,6 +111,26 @@ def load(table: str, shared: Path) -> tuple[pd.DataFrame, np.ndarray]:
         frame = pd.read_parquet(data / "diabetes130.parquet")
         target = (frame.pop("readmitted").astype(str) != "NO").to_numpy(float)
         names = [*NUMERIC["diabetes"], "age", "gender", "race", "A1Cresult", "insulin", "change", "diabetesMed", "num_procedures"]
+        frame = frame[names]
+    elif table == "survey":
+        frame = pd.read_parquet(data / "so2019_subset.parquet").dropna(subset=["ConvertedComp"])
+        target = (frame["ConvertedComp"] > 60_000).to_numpy(float)
+        frame = frame[[*NUMERIC["survey"], "MainBranch", "OpenSourcer", "CareerSat", "WorkLoc", "OpSys", "SocialMedia", "Gender"]]
+    elif table == "credit":
+        frame = pd.read_parquet(data / "credit_default.parquet").drop(columns="ID")
+        target = frame.pop("default payment next month").to_numpy(float)
+    elif table == "census":
+        frame = pd.read_parquet(data / "census_income_kdd.parquet")
+        target = frame["income"].astype(str).str.contains("50000+", regex=False).to_numpy(float)
+        names = [
+            *NUMERIC["census"],
+            "sex",
+            "education",
+            "marital_stat",
+            "class_of_worker",
+            "major_occupation_code",
+            "tax_filer_stat",
+        ]
         frame = frame[names]
     else:
         frame = pd.read_parquet(data / "acs2024_person_ny.parquet", dtype_backend="numpy_nullable")

@@ -102,7 +102,7 @@ class Ours:
             covered.append((lower <= truth) & (truth <= upper))
             ranks.append((spearman(made.y, truth), spearman(*pieces(made.y, truth))))
         realised = np.sqrt(((np.array(drawn) - truth) ** 2).mean())
-        preview = float(np.sqrt((self.explainer.expected(plan).error ** 2).mean())) / 1.96
+        preview = float(np.sqrt((self.explainer.expected(plan).typical ** 2).mean()))
         every, flat = np.mean(ranks, axis=0)
         facts = {"covered": float(np.mean(covered)), "spearman": every, "pieces": flat, "preview": realised / preview}
         facts["moves"] = float(truth.std() / realised)
@@ -171,6 +171,7 @@ def effects(tables: tuple[str, ...], options) -> int:
 def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--judge", action="store_true", help="the tables that were not used to choose settings")
+    parser.add_argument("--tables", nargs="*", help="these tables alone")
     parser.add_argument("--rows", type=int, help="take so many records of each table")
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--effects", action="store_true", help="accumulated effects instead")
@@ -180,7 +181,7 @@ def main() -> int:
         print(f"skipped: no data in {options.shared}; give the folder with --shared.")
         return 0
     warnings.simplefilter("ignore")
-    tables = JUDGING if options.judge else CHOOSING
+    tables = tuple(options.tables or (JUDGING if options.judge else CHOOSING))
     found: dict[float, list[tuple[float, ...]]] = {e: [] for e in EPSILONS}
     if options.effects:
         return effects(tables, options)

@@ -35,7 +35,8 @@ from ..explainers import (
     Statistic,
 )
 from ..explainers.clusters.cluster_histograms import HalfSplit
-from ..explainers.curves.variation import FLAT, MARGIN
+from ..explainers.curves.leaning import FLAT
+from ..explainers.curves.variation import MARGIN
 from ..ledger.accounting import Budget
 from ..public.clustering import Clustering
 from ..public.model import Model

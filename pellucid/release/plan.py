@@ -128,6 +128,8 @@ class Expected:
     gap: float
     """The smallest difference between two outputs that is told apart with 95 %."""
     notes: tuple[str, ...] = ()
+    typical: np.ndarray | None = None
+    """Root mean square errors of the outputs, where they are expected to be less than error bars must allow for."""
 
 
 @dataclass(frozen=True)

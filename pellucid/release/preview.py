@@ -59,6 +59,9 @@ class Preview:
     """Whether it would be answered from the ledger, because an identical request was released before."""
     afterwards: str = ""
     """What it would leave of an account that counts either way, and what it would end."""
+    typical: np.ndarray | None = None
+    """Root mean square errors of the outputs, where they are expected to be less than error bars must allow for; None where bars
+    say it all."""
 
     @property
     def largest_error(self) -> float:
@@ -79,6 +82,7 @@ class Preview:
             "free": self.free,
             "notes": list(self.notes),
             **({"afterwards": self.afterwards} if self.afterwards else {}),
+            **({"typical": dict(zip(self.labels, map(float, self.typical)))} if self.typical is not None else {}),
         }
 
     def __str__(self) -> str:
@@ -92,6 +96,9 @@ class Preview:
         ]
         if len(self.labels) > 1:
             lines.append(f"  two outputs are told apart with 95 % when they differ by {self.gap:.4g} or more")
+        if self.typical is not None:
+            usual = f"{float(np.sqrt(np.mean(np.square(self.typical)))):.2g}"
+            lines.append(f"  outputs lean on public records: their errors are expected to be about {usual} (root mean square)")
         if len(self.stages) > 1:
             lines.append("  stages: " + ", ".join(f"{name} {share:.0%}" for name, share in self.stages.items()))
         lines += [f"  note: {note}" for note in self.notes]

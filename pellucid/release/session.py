@@ -169,6 +169,7 @@ class Session:
             ),
             free,
             "" if free or not self._account.can_pay(spend) else self._account.afterwards(spend),
+            expected.typical,
         )
 
     def _other_kind(self, explainer: Explainer, plan: Plan, kind: Kind | None, cost: dict[str, Any]) -> list[str]:

@@ -1,9 +1,9 @@
 """Curves that lean on public records: what is known of a curve's shape before it is asked about takes noise away afterwards.
 
 A partial dependence is the mean of the curves of records, and the model is public: the curves of public records, drawn from the
-schema, tell where the model can move at all, how far, and which parts move together. A released curve is combined with that by the
-weights that the law of its noise gives to both. How much public records are to be believed is not assumed: every degree of it is
-weighed by how well it explains the released curve, so that where people's curves are of another shape, little is taken from public
+schema, tell where the model can move at all, how far, and which parts move together. A released curve is combined with that, by
+the weights that the law of its noise gives to both. How much public records are to be believed is not assumed: every degree of it
+is weighed by how well it explains the released curve. So where people's curves are of another shape little is taken from public
 records, and a curve with little noise stays as it was released. It all happens after the release, and costs nothing.
 """
 
@@ -19,7 +19,7 @@ SHARED = (0.03, 0.1, 0.3, 1.0)
 """How far the mean curve may be from that of public records, in standard deviations of their curves."""
 OWN = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """How far each difference may be from what the others say, in root mean squares of that difference among public records."""
-FLOOR = 0.05
+FLOOR = 0.2
 """Where public records do not move, the square of a difference is taken for such a part of the mean square of all."""
 NEGLIGIBLE = 1e-14
 """Noise whose variance is so small somewhere, in squared ranges, leaves nothing to do."""

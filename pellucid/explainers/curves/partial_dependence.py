@@ -268,10 +268,12 @@ class PartialDependence(AlongFeatures):
     def expected(self, plan: Plan) -> Expected:
         public, details, rows = plan.public, plan.details, plan.public.planning_rows
         half: dict[str, np.ndarray] = {}
+        noise: dict[str, np.ndarray] = {}
         gaps, notes = [], []
         if details.by("values"):
             law = plan["curve"].noise.times(self.model.range / 2 / rows)
             half |= {one.name: np.full(len(one.grid), law.half_width(0.95)) for one in details.by("values")}
+            noise |= {one.name: np.full(len(one.grid), law.std) for one in details.by("values")}
             gaps.append(law.gap(0.95))
             if public.count_needed:
                 notes.append("the count of records is noisy too: near the ends of the range errors are up to √2 larger")
@@ -281,14 +283,27 @@ class PartialDependence(AlongFeatures):
             for part in query.map.parts:  # type: ignore[attr-defined]
                 numbers = np.zeros(part.size)
                 numbers[: 1 + part.two_levels] = part.level * rows / 2 if part.two_levels else 0.0
-                half[part.along.name] = released(public, part, numbers, law, self.model, rows).half_widths(0.95)
+                made = released(public, part, numbers, law, self.model, rows)
+                half[part.along.name], noise[part.along.name] = made.half_widths(0.95), np.sqrt(np.diag(made.covariance()))
                 gaps.append(float(2**0.5 * half[part.along.name].max()))
             notes.append(
                 "level and differences are released; assumes that people's curves vary no more than those of public records, "
                 f"times {variation.MARGIN:g}; where they do, the bars are wider"
             )
         labels = tuple(f"{one.name} = {one.feature.label(v)}" for one in details.along for v in one.grid)
-        return Expected(labels, np.concatenate([half[one.name] for one in details.along]), max(gaps), tuple(notes))
+        error = np.concatenate([half[one.name] for one in details.along])
+        return Expected(labels, error, max(gaps), tuple(notes), self.typical(public, details.along, noise))
+
+    def typical(self, public: Public, along: Sequence[Along], noise: dict[str, np.ndarray]) -> np.ndarray | None:
+        """Root mean square errors once curves lean on public records."""
+        if any(one.shape is None for one in along):
+            return None
+        usual = []
+        for one in along:
+            way = one.variation / self.model.range if one.method == "variation" else None
+            plain, left = (variation.predicted(public, len(one.grid), way, len(along), shape) for shape in (None, one.shape))
+            usual.append(noise[one.name] * (left / plain) ** 0.5)
+        return np.concatenate(usual)
 
     def describe(self) -> dict[str, Any]:
         points = list(self.points) if isinstance(self.points, tuple) else self.points

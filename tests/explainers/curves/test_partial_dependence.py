@@ -40,7 +40,7 @@ def test_partial_dependence_equals_scikit_learn(silent, people, schema, relation
     ):
         ours = release(people, schema, pel.PartialDependence(model, name, points=values), relation)
         theirs = partial_dependence(pipeline, floats, [name], method="brute", kind="average", custom_values={name: values})
-        np.testing.assert_allclose(ours.y, theirs["average"][0], atol=2e-9)
+        np.testing.assert_allclose(ours.as_released().y, theirs["average"][0], atol=2e-9)
         assert ours.x == tuple(values)
 
 
@@ -52,14 +52,14 @@ def test_partial_dependence_of_a_forest(silent, people, schema):
     theirs = partial_dependence(
         forest, numeric.to_numpy(float), [1], method="brute", kind="average", custom_values={1: np.arange(7.0)}
     )
-    np.testing.assert_allclose(ours.y, theirs["average"][0], atol=2e-9)
+    np.testing.assert_allclose(ours.as_released().y, theirs["average"][0], atol=2e-9)
 
 
 def test_several_curves_are_one_release(silent, people, schema, model):
     together = release(people, schema, pel.PartialDependence(model, ["children", "sex"]))
     for name in ("children", "sex"):
         alone = release(people, schema, pel.PartialDependence(model, name))
-        np.testing.assert_allclose(together.curves[name].y, alone.y, atol=1e-8)
+        np.testing.assert_allclose(together.curves[name].as_released().y, alone.as_released().y, atol=1e-8)
     values = release(people, schema, pel.PartialDependence(model, ["children", "sex"], method="values"))
     assert len(values.certificate.charges) == 1
 
