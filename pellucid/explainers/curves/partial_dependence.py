@@ -68,7 +68,8 @@ class PartialDependence(AlongFeatures):
     curve, its differences from point to point, and how much of the curves of records was cut off, by one draw of noise. Then V,
     how far the curve of a single record may go up and down in all, comes from the curves of public records, and a few per cent of
     the price may tell that it has to be larger. The grid is public: all declared categories, whole numbers or evenly spaced
-    values, as many as pay at this number of rows and ε. A list of features is one joint release with `.curves[name]`.
+    values, as many as pay at this number of rows and ε. Afterwards the curve leans on those of public records, which tell its
+    shape where noise hides it: `.as_released()` is the curve before. A list of features is one joint release with `.curves[name]`.
 
     Claim: box-sum, curve-variation, on cell-sum and ball-sum. Assumes that the model is a function of one row.
     Paper: "Tailoring differential privacy to any explainer", specific design for partial dependence; here with exact
@@ -91,7 +92,8 @@ class PartialDependence(AlongFeatures):
     method: str = "auto"
     """How means are released. "values": one per grid point, without bias. "variation": the level and the differences from point
     to point, numbers only; that has far less noise where a single record's curve does not go up and down much, and cuts off the
-    few that do. "auto": whichever is predicted to be better, feature by feature, from public things."""
+    few that do. "auto": whichever is predicted to be better, feature by feature, from public things; then the curve leans on
+    public records."""
 
     stored_as = "pellucid.explainers.partial_dependence.PartialDependence"
     references = (
