@@ -69,7 +69,8 @@ class PartialDependence(AlongFeatures):
     how far the curve of a single record may go up and down in all, comes from the curves of public records, and a few per cent of
     the price may tell that it has to be larger. The grid is public: all declared categories, whole numbers or evenly spaced
     values, as many as pay at this number of rows and ε. Afterwards the curve leans on those of public records, which tell its
-    shape where noise hides it: `.as_released()` is the curve before. A list of features is one joint release with `.curves[name]`.
+    shape where noise hides it: `.as_released()` is the curve before. A list of features is one joint release with
+    `.curves[name]`.
 
     Claim: box-sum, curve-variation, on cell-sum and ball-sum. Assumes that the model is a function of one row.
     Paper: "Tailoring differential privacy to any explainer", specific design for partial dependence; here with exact
