@@ -226,6 +226,6 @@ def compiled() -> ModuleType | None:
     """The same walk as compiled loops, or None where Numba is not installed."""
     try:
         from . import loops
-    except ImportError:
+    except Exception:  # also Numba that does not load: a release must not fail for want of speed
         return None
     return loops

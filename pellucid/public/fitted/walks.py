@@ -213,7 +213,7 @@ def _compiled() -> ModuleType | None:
     """The walks as compiled loops, or None where Numba is not installed."""
     try:
         from . import loops
-    except ImportError:
+    except Exception:  # also Numba that does not load: a release must not fail for want of speed
         return None
     return loops
 
