@@ -1,4 +1,4 @@
-"""Numba that is installed and does not load, as where its cache cannot be written or a file is called like a module it imports."""
+"""Numba that is installed and does not load, as where its cache cannot be written or a file is named like a module it imports."""
 
 import subprocess
 import sys

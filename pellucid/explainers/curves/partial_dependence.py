@@ -136,7 +136,9 @@ class PartialDependence(AlongFeatures):
             raise PlanError("method='variation' needs a numeric feature with at least three points; method='values' takes all.")
         stages: list[Stage] = []
         rest, look = Fraction(1), self.look(public, details)
-        if look is not None:
+        if look is None:
+            details = replace(details, along=tuple(replace(one, variation=variation.UNSEEN * one.variation) for one in along))
+        else:
             stages.append(public.stage("look", look, LOOK))
             rest -= LOOK
         shares = _shares(public, details, self.model.range)
@@ -289,9 +291,10 @@ class PartialDependence(AlongFeatures):
                 made = released(public, part, numbers, law, self.model, rows)
                 half[part.along.name], noise[part.along.name] = made.half_widths(0.95), np.sqrt(np.diag(made.covariance()))
                 gaps.append(float(2**0.5 * half[part.along.name].max()))
+            margin = variation.MARGIN * (1.0 if "look" in plan.shares else variation.UNSEEN)
             notes.append(
                 "level and differences are released; assumes that people's curves vary no more than those of public records, "
-                f"times {variation.MARGIN:g}; where they do, the bars are wider"
+                f"times {margin:.3g}; where they do, the bars are wider"
             )
         labels = tuple(f"{one.name} = {one.feature.label(v)}" for one in details.along for v in one.grid)
         error = np.concatenate([half[one.name] for one in details.along])

@@ -32,6 +32,8 @@ PUBLIC_RECORDS = 128
 """Public records whose curves tell how far a record's curve may vary, and how finely a grid must follow it."""
 MARGIN = 1.4
 """V is so many times the largest variation of a public record."""
+UNSEEN = 1.25
+"""V is so many times larger still where no look can be paid for that would tell that people vary more."""
 FAVOUR = 1.2
 """Differences are released where values are predicted to be so many times worse: values have no bias."""
 ENOUGH = 1.05

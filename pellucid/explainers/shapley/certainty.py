@@ -15,6 +15,15 @@ import numpy as np
 from ...mechanisms import NoiseLaw
 
 
+def level_of_shown(level: float, shown: int, among: int) -> float:
+    """The level that bars of the largest of noisy values need, so that among those shown a part of `level` holds on average.
+
+    Noise helps to choose what is shown, and what is shown has more of it than the rest. With a part of shown/among of the risk
+    (Benjamini and Yekutieli 2005, false coverage rate) the bars of the chosen ones hold as often as those of all would.
+    """
+    return 1 - (1 - level) * min(1.0, shown / max(among, 1))
+
+
 def picks_right(gap: float, rate: float, features: int, k: int, flip: bool) -> float:
     """The chance that k private picks are the right ones in the right order, if all gaps are at least `gap`.
 

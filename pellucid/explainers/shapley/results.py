@@ -15,7 +15,7 @@ from ...release.explanation import Explanation, checked_level, frame
 from ..common.rankings import OrderedFeatures
 from ..common.results import AnyCurve
 from . import plots as shapley_plots
-from .certainty import NoisyCount, picks_gap, picks_right, values_gap, values_right
+from .certainty import NoisyCount, level_of_shown, picks_gap, picks_right, values_gap, values_right
 
 DRAWS = 4_000
 
@@ -280,10 +280,15 @@ class ShapRankingResult(Explanation):
         return [tuple(tier) for tier in found]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper) of the released values, in the order of the ranking; empty where no values were released."""
+        """(lower, upper) of the released values, in the order of the ranking; empty where no values were released.
+
+        Where noisy values were sorted and only the first are shown, bars are longer: noise helped to choose them.
+        """
         checked_level(level)
         if self.magnitudes is None:
             return np.empty(0), np.empty(0)
+        if self.how == "values":
+            level = level_of_shown(level, len(self.picked), self.candidates)
         lower, upper = self.magnitudes.interval(level)
         return lower[self._places()], upper[self._places()]
 

@@ -20,7 +20,7 @@ from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...sensitivity import Flow
 from ..common.base import empty_record, example_record, keep_whole_number, once_positional
 from .base import REFERENCES, AboutRecord
-from .certainty import picks_gap, values_gap
+from .certainty import level_of_shown, picks_gap, values_gap
 from .estimator import Chosen
 from .queries import choosing, counted, picks, picks_rate, values_law, values_sum
 from .results import ShapRankingResult, ShapValuesResult
@@ -228,8 +228,8 @@ class ShapRanking(AboutRecord):
                 "errors are leads, in units of the output"
             )
             error = gap if d > 1 else self.model.range / rate
-        elif not self.magnitudes:
-            error = values_law(asked["values"], public).half_width(0.95)
+        elif way == "values":
+            error = values_law(asked["values"], public).half_width(level_of_shown(0.95, places, d))
         labels = tuple(f"place {i + 1}" for i in range(places))
         return Expected(labels, np.full(len(labels), error), gap, (*notes, *self.advice(chosen, public, asked["values"])))
 
