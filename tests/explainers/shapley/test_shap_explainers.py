@@ -1002,7 +1002,7 @@ def test_categories_and_missing_values_have_cells(schema, people):
 
 
 def test_bars_of_the_values_that_noise_put_first_hold(seeded):
-    """Twelve features alike: those that come first are those with the most noise. With the bars of all features, 1 in 4 missed."""
+    """Twelve features alike: those that come first have the most noise, and the bars of all features miss too often."""
     names = [f"x{i}" for i in range(12)]
     wide = pel.Schema({name: pel.Number(0, 1) for name in names})
     alike = pel.Model(lambda d: sum(d[name] for name in names) / 12, output=(0, 1), features=names, trained_on="other data")
