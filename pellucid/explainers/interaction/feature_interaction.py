@@ -81,7 +81,6 @@ class FeatureInteraction(OfModel):
         "J. H. Friedman, B. E. Popescu, Predictive learning via rule ensembles, Annals of Applied Statistics 2 (2008).",
         "Tailoring Differential Privacy to Any Explainer: the generic wrapper for rankings by the H-statistic.",
         "M. Hardt, K. Talwar, On the geometry of differential privacy, STOC 2010 (K-norm mechanism).",
-        "C. K. Chow, C. N. Liu, Approximating discrete probability distributions with dependence trees, IEEE IT 14 (1968).",
     )
 
     def __post_init__(self) -> None:

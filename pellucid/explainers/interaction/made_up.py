@@ -40,14 +40,16 @@ def shown_table(noisy: np.ndarray, first: np.ndarray, second: np.ndarray, std: f
 
 
 def _above(apart: np.ndarray, noise: float) -> np.ndarray:
-    """A difference scaled down by the part of its energy that noise is expected to have, after James and Stein."""
+    """A difference scaled down by the part of its energy that noise is expected to have, as by James and Stein."""
     energy = float((apart**2).sum())
     return apart * max(1 - noise / energy, 0.0) if energy > 0 else apart
 
 
 def links(tables: Tables, size: int) -> list[tuple[int, int]]:
-    """The strongest dependences that make a tree, as (known, next) from its root on, after Chow and Liu; a feature that depends
-    on none of the others is in none of them."""
+    """The strongest dependences that make a tree, as (known, next) from its root on, without features that depend on no other.
+
+    Reference: C. K. Chow, C. N. Liu, Approximating discrete probability distributions with dependence trees, 1968.
+    """
     strength = {pair: dependence(table) for pair, table in tables.items()}
     found: list[tuple[int, int]] = []
     left = set(range(size))

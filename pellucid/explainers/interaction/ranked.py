@@ -29,14 +29,14 @@ GROUPS = range(8, 2, -1)
 """Groups of the values of a feature that pairs are counted by: the most with which the noise leaves them something to say."""
 
 ENOUGH = 0.3
-"""Noise in a count of pairs, as a part of what it would be if all were equal, with which they are still asked."""
+"""Noise in a count of pairs, as a part of what it would be if all pairs were equally common, with which they are still asked."""
 
 VALUES = 12
 """Values that a number is rounded to for H, where no other number is given."""
 
 RECORDS = (1024, 4096)
 """Records that are made up: the most, unless they would ask the model more often than `QUESTIONS`, and at least the fewest."""
-QUESTIONS = 2**23
+QUESTIONS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class RankedH(HStatistic):
             pairs = CrossCells(1, tuple(a * b for a, b in itertools.combinations(sizes, 2)))
             if pairs.size > MOST:
                 continue
-            if noise_in(pairs, public, PAIR_SHARE).std <= ENOUGH * public.rows_or_default / groups**2:
+            if noise_in(pairs, public, PAIR_SHARE).std <= ENOUGH * public.rows_or_default / max(pairs.sizes):
                 spread = public.stage("spread", cell_counts(columns, public.schema), 1 - PAIR_SHARE)
                 return Plan(public, (spread, Stage("pairs", PAIR_SHARE)), Details(columns, groups, pairs))
         spread = public.stage("spread", cell_counts(columns, public.schema), WHOLE)
@@ -132,14 +132,18 @@ class RankedH(HStatistic):
 
     def _pairs(self, rows: Rows, features: Sequence[Rounding]) -> dict[str, float]:
         first = next(feature for feature in features if feature.name == self.feature)
-        own, squares = first.index(rows), {}
+        index, own, squares = first.index(rows), self._means(rows, first), {}
         for other in (feature for feature in features if feature is not first):
-            asked = [{first.name: a, other.name: b} for a in first.values for b in other.values]
-            table = rows.predict_table(self.model, asked).mean(axis=0).reshape(len(first.values), -1)
-            together = np.zeros(table.shape)
-            np.add.at(together, (own, other.index(rows)), 1 / len(rows))
-            squares[other.name] = square_of(table, together)
+            both = self._means(rows, first, other).reshape(len(own), -1)
+            together = np.zeros(both.shape)
+            np.add.at(together, (index, other.index(rows)), 1 / len(rows))
+            squares[other.name] = square_of(both, own, self._means(rows, other), together)
         return squares
+
+    def _means(self, rows: Rows, *features: Rounding) -> np.ndarray:
+        """Mean predictions with features set to all combinations of their values."""
+        names, values = [feature.name for feature in features], itertools.product(*(feature.values for feature in features))
+        return rows.predict_table(self.model, [dict(zip(names, at)) for at in values]).mean(axis=0)
 
     def _overall(self, rows: Rows, features: Sequence[Rounding]) -> dict[str, float]:
         plain = rows.predict(self.model)
@@ -174,7 +178,7 @@ class RankedH(HStatistic):
             Flow("feature interaction, ranking")
             .input("records")
             .public("grid", "cells of every feature, from the schema")
-            .public("model", "asked about made-up records only")
+            .public("model", "treated as public, and asked about made-up records only")
             .stage("spread", "records", "grid", needs="a histogram per feature: one record is in one cell of each")
         )
         counts = ("spread",) if plan is not None and "pairs" not in plan.shares else ("spread", "pairs")
@@ -183,11 +187,11 @@ class RankedH(HStatistic):
         return flow.output("explanation", *counts, "model", needs="records drawn from the counts, H of these")
 
 
-def square_of(table: np.ndarray, together: np.ndarray) -> float:
-    """H² of a table of mean predictions at pairs of values that are so common together."""
-    first, second = together.sum(axis=1), together.sum(axis=0)
-    whole = table - (together * table).sum()
-    rows, columns = table @ second, first @ table
-    rest = whole - (rows - first @ rows)[:, None] - (columns - second @ columns)[None, :]
-    energy = float((together * whole**2).sum())
-    return float((together * rest**2).sum()) / energy if energy > 0 else 0.0
+def square_of(both: np.ndarray, first: np.ndarray, second: np.ndarray, together: np.ndarray) -> float:
+    """H² of mean predictions at pairs of values that are so common together, and at the values of each feature alone."""
+    rest, whole = (variance(table, together) for table in (both - first[:, None] - second, both))
+    return rest / whole if whole > 0 else 0.0
+
+
+def variance(table: np.ndarray, together: np.ndarray) -> float:
+    return float((together * (table - (together * table).sum()) ** 2).sum())
