@@ -135,9 +135,29 @@ def public(of: SimpleNamespace, feature: str | None) -> np.ndarray:
     return np.array(list(squares.values()))
 
 
+class KeptTable(Rows):
+    """Records whose predictions with one column changed are kept."""
+
+    def __init__(self, rows: Rows):
+        super().__init__(rows.schema, rows.columns)
+        self.kept: dict = {}
+
+    def predict_table(self, model, each):
+        asked = [tuple((name, float(value)) for name, value in changes.items()) for changes in each]
+        if any(len(key) > 1 for key in asked):
+            return super().predict_table(model, [dict(key) for key in asked])
+        new = [key for key in asked if key not in self.kept]
+        if new:
+            self.kept.update(zip(new, super().predict_table(model, [dict(key) for key in new]).T.copy()))
+        return np.stack([self.kept[key] for key in asked], axis=1)
+
+
 class Engine(KeptSums):
-    def totals(self, query):
-        return super().totals(query) if not hasattr(query.map, "places") else query.bound.totals(query.map(self.rows))
+    """Stands in for the engine, as in interaction.py."""
+
+    def __init__(self, engine):
+        super().__init__(engine)
+        self.rows = KeptTable(self.rows)
 
 
 def released(of: SimpleNamespace, engine, explainer, truth: np.ndarray, draws: int) -> list[np.ndarray]:
