@@ -511,7 +511,8 @@ def permutation_importance(world):
 
 
 def feature_interaction(world):
-    return ((world.model,), settings(feature=mostly(any_of(*world.used), any_of("nowhere", None), 10), points=any_of(2, 3, 5)))
+    feature = mostly(any_of(*world.used), any_of("nowhere", None), 10)
+    return ((world.model,), settings(feature=feature, points=any_of(2, 3, 5), ranking=st.booleans()))
 
 
 def cluster_histograms(world):

@@ -62,7 +62,7 @@ CHANGED = [
     (pel.Completeness("age"), {"feature": ["bmi", "age"]}),
     (pel.Distribution("age"), {"feature": ["age"], "bins": 4}),
     (pel.Distribution(OTHERS), {"feature": ["bmi", "age"], "bins": (0.0, 50.0, 100.0)}),
-    (pel.FeatureInteraction(MODEL), {"model": OLDER, "feature": "age", "points": 2}),
+    (pel.FeatureInteraction(MODEL), {"model": OLDER, "feature": "age", "points": 2, "ranking": True}),
     (
         pel.LocalLinear(MODEL),
         {

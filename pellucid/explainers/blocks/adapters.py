@@ -260,7 +260,8 @@ class h_statistic(Adapter):
 
     With `feature` the H of that one with each of the `features`; without it the H of each feature with all the others. The
     cost is quadratic in records, so at most `most` of the block are used. `pel.FeatureInteraction` releases H itself, with
-    error bars; for the order alone at a small ε a vote of blocks is more certain.
+    error bars, or with `ranking=True` the order alone. A vote is by real records: where ε is large enough for a few hundred
+    blocks it knows how features depend on each other, but a block of 32 can get H quite wrong.
     """
 
     model: Any

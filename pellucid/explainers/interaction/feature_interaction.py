@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from ...errors import PlanError
+from ...public.black_box import BlackBox
+from ...public.frozen import settle
 from ...public.model import Model
 from ...public.schema import Schema
 from ...release.door import Ask
@@ -18,6 +22,7 @@ from ...sensitivity import Flow
 from ..common.base import OfModel, keep_whole_number, once_positional
 from .overall import OverallH
 from .pairwise import PairwiseH
+from .ranked import RankedH
 from .rounding import FINE
 from .statistic import HStatistic
 
@@ -41,6 +46,11 @@ class FeatureInteraction(OfModel):
     the mean over the values of j, and remainders are not centred. The noise's own expected share is taken off all squares.
     `.caps` says how large a remainder may be: larger ones were cut.
 
+    `ranking=True` releases what the order needs and no more: the counts of every feature and, where they would not be noise, of
+    all pairs of features, by groups of values. Records are made up from these counts, and H is that of made-up records, with
+    pairs of values as common as they are there. The model is asked about nobody. There are no error bars: what three features
+    have to do with each other beyond pairs is not in such records.
+
     Pairs ask the model for (values of the feature) × (values of all others) predictions a record, each feature with all others
     for three times the sum of the values.
 
@@ -61,6 +71,8 @@ class FeatureInteraction(OfModel):
     _: KW_ONLY
     points: int | None = None
     """Values that a number is rounded to; left out, as many as pay at this number of rows and ε."""
+    ranking: bool = False
+    """Release only what the order of the interactions needs: far better at a small ε, but without error bars."""
     anyway: bool = field(default=False, repr=False)
     """Release it even where the error is expected to be as large as H can be. It changes nothing that is released."""
 
@@ -76,13 +88,18 @@ class FeatureInteraction(OfModel):
         if not isinstance(self.feature, str | None):
             raise PlanError(f"feature={self.feature!r}: give one column name, or None for all features.")
         keep_whole_number(self, "points", 2, FINE)
+        settle(self, ranking=bool(self.ranking) if isinstance(self.ranking, np.bool_) else self.ranking)
+        if not isinstance(self.ranking, bool):
+            raise PlanError(f"ranking={self.ranking!r}: give True for the order alone, or leave it out.")
         # Effects are squared.
         if not 1e-100 < self.model.range < 1e100:
             raise PlanError(f"the output range {self.model.output} is too wide or too narrow for floats; change its unit.")
 
     @property
     def statistic(self) -> HStatistic:
-        """What is asked: two statistics that share their name and the rounded features, but neither questions nor results."""
+        """What is asked: statistics that share their name and the rounded features, but neither questions nor results."""
+        if self.ranking:
+            return RankedH(self.model, self.points, self.feature)
         if self.feature is None:
             return OverallH(self.model, self.points)
         return PairwiseH(self.model, self.points, self.feature)
@@ -102,6 +119,8 @@ class FeatureInteraction(OfModel):
         if error < 1:
             return plan
         why = f"H lies between 0 and 1, and its error is expected to be ±{error:.2g} at best"
+        if self.ranking:
+            why = "noise would move everybody to other values of every feature, so that the order would be that of public records"
         return replace(plan, useless=f"{why}: {enough(public, error / 0.25)}; or say anyway=True.")
 
     def run(self, ask: Ask) -> Explanation:
@@ -110,13 +129,20 @@ class FeatureInteraction(OfModel):
     def expected(self, plan: Plan) -> Expected:
         return self.statistic.expected(plan)
 
+    def only_asked(self, plan: Plan) -> tuple[BlackBox, ...]:
+        # For the order alone it is asked about made-up records: what it does with people cannot matter.
+        return () if self.ranking else super().only_asked(plan)
+
     def flow(self, plan: Plan | None = None) -> Flow:
-        return self.statistic.flow()
+        return self.statistic.flow(plan)
 
     def describe(self) -> dict[str, Any]:
-        return {"explainer": "FeatureInteraction", "features": list(self.features), "of": self.feature, "points": self.points}
+        told = {"explainer": "FeatureInteraction", "features": list(self.features), "of": self.feature, "points": self.points}
+        # The version before released H with error bars: that answers every request but one for the order alone.
+        return {**told, "ranking": True} if self.ranking else told
 
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if name in model.features]
-        return [cls(model, points=2, anyway=True), cls(model, names[0], points=2, anyway=True)]
+        measured = [cls(model, points=2, anyway=True), cls(model, names[0], points=2, anyway=True)]
+        return [*measured, cls(model, names[0], points=2, ranking=True, anyway=True)]

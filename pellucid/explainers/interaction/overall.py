@@ -20,7 +20,7 @@ from ...sensitivity import Flow
 from .energies import least_variance, shift_energy
 from .results import OverallInteractions
 from .rounding import Rounding
-from .statistic import DEVIATION, KNOWN, TYPICAL, HStatistic, Layout, expected_h, grids_of, h_of, noise_in, rounded, rounded_flow
+from .statistic import DEVIATION, KNOWN, TYPICAL, Layout, MeasuredH, expected_h, grids_of, h_of, noise_in, rounded, rounded_flow
 
 BEYOND = 20
 """Records beyond the cap, for each one the noise of a sum is worth. A cut square loses a part of itself, noise counts whole."""
@@ -114,7 +114,7 @@ class Details:
 
 
 @dataclass(frozen=True)
-class OverallH(HStatistic):
+class OverallH(MeasuredH):
     """The part of the predictions' variance that is neither an effect of a feature nor one of the others."""
 
     finest = 8
@@ -184,7 +184,7 @@ class OverallH(HStatistic):
         cut = (4 * TYPICAL * DEVIATION) ** 2 * last
         return expected_h(tuple(details.layout.sizes), cells, noise, own**2 + cut**2)
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             rounded_flow()
             .stage("curves", *KNOWN, needs="answers in the declared range, beside a count under add-remove")

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import PlanError
 from ...public.model import Model
 from ...public.rows import Rows
-from ...public.schema import Schema, did_you_mean
 from ...query import Sum
 from ...query.bounds import Box
 from ...release.door import Ask
@@ -19,7 +17,7 @@ from ...sensitivity import Flow
 from .energies import debiased
 from .results import PairInteractions
 from .rounding import Rounding
-from .statistic import KNOWN, SPREAD_SHARE, HStatistic, Layout, expected_h, grids_of, h_of, rounded, rounded_flow
+from .statistic import KNOWN, SPREAD_SHARE, Layout, MeasuredH, expected_h, grids_of, h_of, rounded, rounded_flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +34,7 @@ class OnTables:
 
 
 @dataclass(frozen=True)
-class PairwiseH(HStatistic):
+class PairwiseH(MeasuredH):
     """The part of the joint partial dependence of two features that no sum of an effect of each explains."""
 
     feature: str
@@ -48,14 +46,6 @@ class PairwiseH(HStatistic):
     @property
     def features(self) -> tuple[str, ...]:
         return (self.feature,)
-
-    def columns(self, schema: Schema) -> tuple[str, ...]:
-        used = self.model.features or tuple(schema)
-        if self.feature not in used:
-            raise PlanError(
-                f"the model does not use {self.feature!r}, so it has no interactions{did_you_mean(self.feature, used)}."
-            )
-        return super().columns(schema)
 
     def box(self, sizes: dict[str, int], public: Public) -> Box:
         # H does not change when all predictions are scaled, so the number of records is not needed.
@@ -98,7 +88,7 @@ class PairwiseH(HStatistic):
         cells = np.array(list(others.values()), dtype=float) * layout.sizes[self.feature]
         return expected_h(tuple(f"{self.feature} × {name}" for name in others), cells, noise, 2 * noise**4 / cells)
 
-    def flow(self) -> Flow:
+    def flow(self, plan: Plan | None = None) -> Flow:
         return (
             rounded_flow()
             .stage("tables", *KNOWN, needs="answers in the declared range")

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
-from ...release.explanation import Explanation, frame
+from ...public.figure import INK
+from ...release.explanation import Explanation, checked_level, frame
 from ..common import plots
 from .energies import (
     Simulated,
@@ -44,15 +45,6 @@ class Interactions(Explanation):
     def ranking(self) -> tuple[str, ...]:
         return tuple(self.features[i] for i in np.argsort(-self.squares, kind="stable"))
 
-    @abstractmethod
-    def simulated(self) -> Simulated:
-        """What the noise does to the released H²."""
-
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper) of each H without noise, on the same rounded values and weights."""
-        lower, upper = self.simulated().interval(self.squares, level)
-        return np.minimum(lower, self.values), np.maximum(upper, self.values)
-
     def to_frame(self) -> pd.DataFrame:
         return frame(self.features, self.values, *self.interval(), squared=self.squares)
 
@@ -69,7 +61,21 @@ class Interactions(Explanation):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PairInteractions(Interactions):
+class MeasuredInteractions(Interactions):
+    """Interactions with error bars."""
+
+    @abstractmethod
+    def simulated(self) -> Simulated:
+        """What the noise does to the released H²."""
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) of each H without noise, on the same rounded values and weights."""
+        lower, upper = self.simulated().interval(self.squares, level)
+        return np.minimum(lower, self.values), np.maximum(upper, self.values)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairInteractions(MeasuredInteractions):
     """H of one feature with each other one; `.surfaces[name]` is the table of mean predictions behind one of them."""
 
     kind: ClassVar[str] = "pair interactions"
@@ -127,7 +133,7 @@ class PairInteractions(Interactions):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OverallInteractions(Interactions):
+class OverallInteractions(MeasuredInteractions):
     """H of each feature with all others together."""
 
     kind: ClassVar[str] = "overall interactions"
@@ -186,3 +192,42 @@ class OverallInteractions(Interactions):
         other = np.broadcast_to(self.most**2 * final[:, count], (count, DRAWS))
         least = np.full(count, least_variance(self.mean_law, self.mean_count, self.most))
         return Simulated(np.array(cross), np.array(own), np.maximum(base, least), other, least, inside=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RankedInteractions(Interactions):
+    """The order of interactions, by H of records that were made up from released counts. There are no error bars."""
+
+    kind: ClassVar[str] = "ranked interactions"
+    feature: str | None
+    """The feature asked about; None for each feature with all others."""
+    linked: tuple[tuple[str, str], ...]
+    """Pairs of features whose dependence is in the made-up records; all others depend on each other through these, or not."""
+
+    @property
+    def xlabel(self) -> str:
+        return f"H with {self.feature or 'all other features'}, of made-up records"
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """All that H can be: how far made-up records are from people is not released, so nothing narrower is claimed."""
+        checked_level(level)
+        return np.zeros(len(self.values)), np.ones(len(self.values))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        said = "the order is that of records made up from noisy counts; how sure it is was not released"
+        return (*super().notes, f"{said}: for H with error bars leave ranking= out.")
+
+    def to_frame(self) -> pd.DataFrame:
+        """The most interacting first."""
+        made = super().to_frame()
+        return made.iloc[np.argsort(-self.squares, kind="stable")].reset_index(drop=True)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Points without error bars, the most interacting on top."""
+        ax = plots.axes(ax)
+        order = np.argsort(-self.squares, kind="stable")
+        ax.plot(self.values[order], plots.name_axis(ax, self.ranking), "o", color=INK)
+        plots.finish(ax, self, "", xlabel=self.xlabel, errors="no error bars")
+        ax.set_xlim(0, 1)
+        return ax

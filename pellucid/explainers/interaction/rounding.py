@@ -126,10 +126,16 @@ def cell_counts(columns: tuple[str, ...], schema: Schema) -> Sum:
     return Sum(InCells(places), CrossCells(1, sizes), columns=columns)
 
 
-def cleaned(answer: Answer) -> tuple[list[np.ndarray], float]:
-    """Non-negative counts of every feature, all with the same total, and that total."""
+def noisy_counts(answer: Answer) -> tuple[list[np.ndarray], float]:
+    """Counts of every feature as released, and the number of records: public, or by the same answer."""
     bound = answer.bound
     assert isinstance(bound, CrossCells)
     noisy = np.split(answer.numbers, np.cumsum(bound.sizes)[:-1])
     total = float(answer.rows) if answer.rows is not None else max(float(np.mean([part.sum() for part in noisy])), 1.0)
+    return noisy, total
+
+
+def cleaned(answer: Answer) -> tuple[list[np.ndarray], float]:
+    """Non-negative counts of every feature, all with the same total, and that total."""
+    noisy, total = noisy_counts(answer)
     return [project_counts(part, total) for part in noisy], max(total, 1.0)

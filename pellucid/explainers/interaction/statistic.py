@@ -1,4 +1,4 @@
-"""What the two H-statistics share: rounded features, how many values pay, and what to expect of an H."""
+"""What the H-statistics share: rounded features, how many values pay, and what to expect of an H."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ...errors import PlanError
 from ...mechanisms import NoiseLaw
 from ...public.model import Model
 from ...public.rows import Rows
-from ...public.schema import Schema
+from ...public.schema import Schema, did_you_mean
 from ...query import Sum
+from ...query.bound import Bound
 from ...query.bounds import Box
 from ...release.door import Ask
 from ...release.explanation import Explanation
@@ -49,16 +50,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class HStatistic(ABC):
-    """Base of the two: features are rounded by their counts first, then mean predictions are released at the rounded values."""
+    """Base of all kinds of H: what is asked, and what to expect of it."""
 
     model: Model
     points: int | None
     """Values that a number is rounded to; None is as many as pay."""
-
-    finest: ClassVar[int]
-    """The most values that are worth it."""
-    share: ClassVar[Fraction]
-    """Of the spend, for mean predictions."""
 
     @property
     @abstractmethod
@@ -67,6 +63,9 @@ class HStatistic(ABC):
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         used = self.model.features or tuple(schema)
+        for name in self.features:
+            if name not in used:
+                raise PlanError(f"the model does not use {name!r}, so it has no interactions{did_you_mean(name, used)}.")
         if len(used) < 2:
             raise PlanError("the model uses a single feature: there is nothing it could interact with.")
         return tuple(name for name in schema if name in used)
@@ -81,7 +80,18 @@ class HStatistic(ABC):
     def expected(self, plan: Plan) -> Expected: ...
 
     @abstractmethod
-    def flow(self) -> Flow: ...
+    def flow(self, plan: Plan | None = None) -> Flow: ...
+
+
+@dataclass(frozen=True)
+class MeasuredH(HStatistic):
+    """Base of the two with error bars: features are rounded by their counts first, then mean predictions are released at the
+    rounded values."""
+
+    finest: ClassVar[int]
+    """The most values that are worth it."""
+    share: ClassVar[Fraction]
+    """Of the spend, for mean predictions."""
 
     @abstractmethod
     def box(self, sizes: dict[str, int], public: Public) -> Box:
@@ -125,9 +135,9 @@ def h_of(squares: Sequence[float]) -> np.ndarray:
     return np.sqrt(np.clip(squares, 0.0, 1.0))
 
 
-def noise_in(box: Box, public: Public, share: Fraction) -> NoiseLaw:
-    """The noise of a sum in this box, of which no more is known yet."""
-    return public.stage("later", Sum(_nothing, box), share).noise
+def noise_in(bound: Bound, public: Public, share: Fraction) -> NoiseLaw:
+    """The noise of a sum in this set, of which no more is known yet."""
+    return public.stage("later", Sum(_nothing, bound), share).noise
 
 
 def _nothing(rows: Rows) -> None:
