@@ -10,58 +10,150 @@ import numpy as np
 from ...public.fitted.loops import ROOM, goes_right
 from .trees import NARROW
 
+BLOCK = 1 << 17
+"""Numbers per block of records that are walked down a tree together."""
+FEWEST, MANY = 256, 1 << 13
+"""Records of a block, at least and at most."""
+
+NODE, STAGE, BEGIN, END, FREE, LAST, LEVEL = range(7)
+"""What is kept about a node on the way: its list of records and the one of those that part, what of it is done."""
+FRESH, LEFT, RIGHT, X_WAY, Z_WAY = range(5)
+
+
+@numba.njit(inline="always")
+def _amounts(w: Any, v: Any, gives: Any, takes: Any, give: Any, take: Any) -> None:
+    """What a leaf gives and takes, by the number of features that are taken from the record asked about."""
+    for u in range(len(gives) - v):
+        give[u], take[u] = np.int64(np.rint(w * gives[u, v])), np.int64(np.rint(w * takes[u, v]))
+
+
+@numba.njit(inline="always")
+def _push(stack: Any, top: Any, node: Any, begin: Any, end: Any, free: Any, level: Any) -> None:
+    stack[top, NODE], stack[top, STAGE], stack[top, LEVEL] = node, FRESH, level
+    stack[top, BEGIN], stack[top, END], stack[top, FREE] = begin, end, free
+
 
 @numba.njit(cache=True, nogil=True)
-def vectors(trees: Any, asked_right: Any, atoms: Any, gives: Any, takes: Any, out: Any) -> None:
-    """Per background record and feature the sum of what the leaves give and take."""
+def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, takes: Any, out: Any) -> None:
+    """Per background record and feature the sum of what the leaves give and take.
+
+    A tree is walked once for a block of records. All that come to a node with the same features decided by themselves (`theirs`)
+    are a list. Where the record asked about goes, the whole list goes, and those that part count one feature more of `ours`;
+    where it does not go, those that part go alone, as a new list. Amounts of leaves come back by record, in a line for each number
+    of new lists on the way. No step of this guesses where a record goes, as a walk for each record would have to.
+    """
     root, feature, cut, child, value, cells, mixed, first, points = trees
-    most = gives.shape[0]
-    at, us, vs = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    second, z_way = np.empty(most, np.bool_), np.empty(most, np.int64)
-    give_x, take_x = np.empty(most, np.int64), np.empty(most, np.int64)
-    decided = np.zeros(out.shape[1], np.int8)
-    block = max(16, ROOM // (2 * atoms.shape[1]))
-    for begin in range(0, len(atoms), block):
-        end = min(begin + block, len(atoms))
+    features, n = columns.shape
+    most, block = len(gives), min(n, max(FEWEST, min(MANY, BLOCK // features)))
+    # Unsigned, as indices that can be negative are looked at once more.
+    rows = np.empty(block * (depth + 2), np.uint32)
+    ours, parted = np.zeros(block, np.uint8), np.zeros((features, block), np.bool_)
+    theirs, above = np.zeros(features, np.bool_), np.zeros(features, np.int64)
+    give, take = np.zeros((depth + 1, block), np.int64), np.zeros((depth + 1, block), np.int64)
+    total, stack = np.zeros((features, block), np.int64), np.empty((depth + 1, 7), np.int64)
+    # By the number of ours; of a fork of leaves, in the second half for records that part there.
+    gives_x, takes_x, gives_z, takes_z = np.zeros((4, most), np.int64)
+    fork_gives, fork_takes, fork_pays = np.zeros((3, 2 * most), np.int64)
+    for start in range(0, n, block):
+        m = min(block, n - start)
+        total[:] = 0
+        for i in range(m):
+            rows[i] = i
         for t in range(len(root)):
-            for i in range(begin, end):
-                depth, node, u, v = 0, np.int64(root[t]), 0, 0
-                while True:
-                    j = feature[node]
-                    while j >= 0:
-                        right = goes_right(atoms[i, j], node, j, cut, cells, mixed, first, points)
-                        x_right = asked_right[node]
-                        if right == x_right:
-                            node = child[node] + right
-                        elif decided[j] == 0:
-                            at[depth], us[depth], vs[depth], second[depth], z_way[depth] = j, u, v, False, child[node] + right
-                            depth += 1
-                            decided[j] = 1
-                            u += 1
-                            node = child[node] + x_right
-                        elif decided[j] == 1:
-                            node = child[node] + x_right
-                        else:
-                            node = child[node] + right
-                        j = feature[node]
-                    w = float(value[node])
-                    give, take = np.int64(np.rint(w * gives[u, v])), np.int64(np.rint(w * takes[u, v]))
-                    while depth:
-                        top = depth - 1
-                        j = at[top]
-                        if not second[top]:
-                            out[i, j] += give
-                            give_x[top], take_x[top], second[top] = give, take, True
-                            decided[j] = 2
-                            u, v, node = us[top], vs[top] + 1, z_way[top]
-                            break
-                        out[i, j] -= take
-                        give += give_x[top]
-                        take += take_x[top]
-                        decided[j] = 0
-                        depth -= 1
+            top, v = 0, 0
+            _push(stack, 0, root[t], 0, m, m, 0)
+            while top >= 0:
+                node, stage, level = stack[top, NODE], stack[top, STAGE], stack[top, LEVEL]
+                begin, end, free = stack[top, BEGIN], stack[top, END], stack[top, FREE]
+                here, j, give_x, take_x = rows[begin:end], feature[node], give[level], take[level]
+                if j < 0:
+                    _amounts(float(value[node]), v, gives, takes, gives_x, takes_x)
+                    for i in here:
+                        give_x[i], take_x[i] = gives_x[ours[i]], takes_x[ours[i]]
+                    top -= 1
+                    continue
+                column, apart, x_right = columns[j, start : start + m], parted[j], asked_right[node]
+                x_way, z_way = child[node] + x_right, child[node] + 1 - x_right
+                if stage == FRESH and theirs[j]:
+                    # Each where it goes by itself: those to the left first.
+                    left, right = begin, free
+                    for i in here:
+                        goes = goes_right(column[i], node, j, cut, cells, mixed, first, points)
+                        rows[left], rows[right] = i, i
+                        left += 1 - goes
+                        right += goes
+                    rows[left:end] = rows[free:right]
+                    stack[top, STAGE], stack[top, LAST] = LEFT, left
+                    if begin < left:
+                        top += 1
+                        _push(stack, top, child[node], begin, left, free, level)
+                elif stage == LEFT:
+                    stack[top, STAGE] = RIGHT
+                    left = stack[top, LAST]
+                    if left < end:
+                        top += 1
+                        _push(stack, top, child[node] + 1, left, end, free, level)
+                elif stage == RIGHT:
+                    top -= 1
+                elif stage == FRESH and feature[x_way] < 0 and feature[z_way] < 0:
+                    _amounts(float(value[x_way]), v, gives, takes, gives_x, takes_x)
+                    _amounts(float(value[z_way]), v + 1, gives, takes, gives_z, takes_z)
+                    fork_gives[:most], fork_takes[:most] = gives_x, takes_x
+                    for u in range(most - v - 1):
+                        fork_gives[most + u] = gives_x[u + 1] + gives_z[u]
+                        fork_takes[most + u] = takes_x[u + 1] + takes_z[u]
+                        fork_pays[most + u] = gives_x[u + 1] - takes_z[u]
+                    line = total[j]
+                    for i in here:
+                        goes = goes_right(column[i], node, j, cut, cells, mixed, first, points)
+                        key = ours[i] + (most if (goes != x_right) & (not apart[i]) else 0)
+                        give_x[i], take_x[i] = fork_gives[key], fork_takes[key]
+                        line[i] += fork_pays[key]
+                    top -= 1
+                elif stage == FRESH:
+                    last = free
+                    if above[j]:
+                        for i in here:
+                            rows[last] = i
+                            goes = goes_right(column[i], node, j, cut, cells, mixed, first, points)
+                            last += (goes != x_right) & (not apart[i])
                     else:
-                        break
+                        for i in here:
+                            rows[last] = i
+                            last += goes_right(column[i], node, j, cut, cells, mixed, first, points) != x_right
+                    for i in rows[free:last]:
+                        ours[i] += 1
+                        apart[i] = True
+                    above[j] += 1
+                    stack[top, STAGE], stack[top, LAST] = X_WAY, last
+                    top += 1
+                    _push(stack, top, x_way, begin, end, last, level)
+                elif stage == X_WAY:
+                    last = stack[top, LAST]
+                    for i in rows[free:last]:
+                        ours[i] -= 1
+                        apart[i] = False
+                    above[j] -= 1
+                    if free < last:
+                        theirs[j] = True
+                        v += 1
+                        stack[top, STAGE] = Z_WAY
+                        top += 1
+                        _push(stack, top, z_way, free, last, last, level + 1)
+                    else:
+                        top -= 1
+                else:
+                    theirs[j] = False
+                    v -= 1
+                    line, give_z, take_z = total[j], give[level + 1], take[level + 1]
+                    for i in rows[free : stack[top, LAST]]:
+                        line[i] += give_x[i] - take_z[i]
+                        give_x[i] += give_z[i]
+                        take_x[i] += take_z[i]
+                    top -= 1
+        for i in range(m):
+            for j in range(features):
+                out[start + i, j] += total[j, i]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -110,19 +110,20 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
     most, features = int(slot.max(initial=-1)) + 1, atoms.shape[1]
     gives, takes = (np.ldexp(table, -spare_bits(len(asked))) for table in shares(most))
     loops = compiled() if len(asked) * len(atoms) * len(trees.root) >= SMALL else None
+    columns = np.ascontiguousarray(atoms.T)
     if loops is not None and most <= DEEPEST and _pay(trees, most, len(asked), len(atoms), features):
         wide = (features + 3) // 4 * 4 if features <= NARROW else features
-        sums, columns = np.zeros((len(atoms), wide), dtype=np.int64), np.ascontiguousarray(atoms.T)
+        sums = np.zeros((len(atoms), wide), dtype=np.int64)
         step = max(1, FLAGS // len(trees.feature))
         for start in range(0, len(asked), step):
             right = np.array([goes_right(trees, record) for record in asked[start : start + step]])
             loops.tabled(trees.arrays, trees.depth, right, columns, gives, takes, BITS, sums)
         return sums[:, :features]
-    atoms, out = np.ascontiguousarray(atoms), np.zeros(atoms.shape, dtype=np.int64)
+    out = np.zeros(atoms.shape, dtype=np.int64)
     for record in asked:
         right = goes_right(trees, record)
         if loops is not None:
-            loops.vectors(trees.arrays, right, atoms, gives, takes, out)
+            loops.vectors(trees.arrays, trees.depth, right, columns, gives, takes, out)
         else:
             _by_levels(trees, slot, right, atoms, gives, takes, out)
     return out
@@ -145,14 +146,14 @@ def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.nd
 
 
 def _pay(trees: Walkable, most: int, asked: int, records: int, features: int) -> bool:
-    """Whether tables of outcomes are quicker than walks: of small trees, or with many records asked about, and fit into memory.
+    """Whether tables of outcomes are quicker than walks: with several records asked about, or many; and fit into memory.
 
     Both give the same whole numbers.
     """
     leaves = int((trees.feature < 0).sum()) / len(trees.root)
     fit = leaves * min(features, leaves) * 2 ** max(BITS, most) <= LINES
-    # Walks take about the (log 1.5 / log 2)th power of the leaves, tables all leaves.
-    return fit and leaves**0.415 <= 8 * asked and records * asked >= 64 * leaves
+    # Tables take as long for one record asked about as for many, in which time so many can be walked.
+    return fit and asked >= 2 + leaves / 80 and records * asked >= 64 * leaves
 
 
 def goes_right(trees: Walkable, record: np.ndarray) -> np.ndarray:
