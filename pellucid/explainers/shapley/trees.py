@@ -140,6 +140,8 @@ def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.nd
         rank, first = ranks[group][..., None], np.arange(features + 1)
         mixed = np.where(rank < first, asked[:, None], atoms[:, None, :, None])
         return sums(trees, np.moveaxis(mixed, 2, 3).reshape(-1, features)).reshape(*mixed.shape[:2], features + 1)
+    if (found := loops.prefixes_by_masks(trees, asked, atoms, group, ranks)) is not None:
+        return found
     out = np.zeros((len(atoms), ranks.shape[1], features + 2), dtype=np.int64)
     loops.prefixes(trees.arrays, goes_right(trees, asked), np.ascontiguousarray(atoms), group, np.ascontiguousarray(ranks), out)
     return out[:, :, :-1]
