@@ -8,6 +8,7 @@ masks, which are computed for many trees at once.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import llvmlite.ir
@@ -58,14 +59,17 @@ def prefixes_by_masks(
 ) -> np.ndarray | None:
     """As `trees.prefixes`; None of trees that have too many leaves, and of so few records that masks would not pay."""
     most = int(np.bincount(tree_of(trees)[trees.feature < 0]).max())
-    if most > LEAVES or len(atoms) * ranks.shape[1] < ENOUGH * min(len(trees.root), TOGETHER):
+    # As many trees at once as come out even.
+    count = len(trees.root)
+    step = math.ceil(count / math.ceil(count / TOGETHER))
+    if most > LEAVES or len(atoms) * ranks.shape[1] < ENOUGH * step:
         return None
     out, by = np.zeros((len(atoms), ranks.shape[1], len(asked) + 1), dtype=np.int64), np.argsort(group, kind="stable")
     points = np.maximum(np.maximum(atoms.max(axis=0, initial=0), asked) + 1 - trees.cells, 0)
     ranks = np.ascontiguousarray(ranks)
-    for first in range(0, len(trees.root), TOGETHER):
-        roots = trees.root[first : first + TOGETHER]
-        nodes = np.flatnonzero(tree_of(trees) // TOGETHER == first // TOGETHER)
+    for first in range(0, count, step):
+        roots = trees.root[first : first + step]
+        nodes = np.flatnonzero(tree_of(trees) // step == first // step)
         lines, ends = _lines(trees, nodes, points)
         table, leaves = np.full((len(lines), len(roots)), -1), np.zeros((len(roots), LEAVES), dtype=np.int64)
         _fill(trees.arrays, trees.depth, roots, lines, ends, table, leaves)
@@ -132,8 +136,9 @@ def _fill(trees: Any, depth: Any, roots: Any, lines: Any, ends: Any, table: Any,
 def _along(table: Any, leaves: Any, asked: Any, at: Any, by: Any, group: Any, ranks: Any, out: Any) -> None:
     (features, wide), orders = (at.shape[1], table.shape[1]), ranks.shape[1]
     order = np.empty((orders, features), np.int64)
-    # Masks of the first features of the record asked about, and of the last features of another one.
-    before, after = np.full((orders, features + 1, wide), -1), np.full((features + 1, wide), -1)
+    # Masks of so many first features of the record asked about, and of the features after them of another one.
+    before, after = np.full((orders, features + 1, wide), -1), np.empty(wide, np.int64)
+    own = 0
     for q in range(len(by)):
         i = by[q]
         if q == 0 or group[i] != group[by[q - 1]]:
@@ -144,13 +149,16 @@ def _along(table: Any, leaves: Any, asked: Any, at: Any, by: Any, group: Any, ra
                     mask, known, more = table[asked[order[k, p]]], before[k, p], before[k, p + 1]
                     for s in range(wide):
                         more[s] = known[s] & mask[s]
+            own = 0
+            for s in range(wide):
+                own += leaves[s, _lowest(before[0, features, s])]
         for k in range(orders):
+            out[i, k, features] += own
+            after[:] = -1
             for p in range(features - 1, -1, -1):
-                mask, known, more = table[at[i, order[k, p]]], after[p + 1], after[p]
+                mask, ours, total = table[at[i, order[k, p]]], before[k, p], 0
                 for s in range(wide):
-                    more[s] = known[s] & mask[s]
-            for p in range(features + 1):
-                ours, theirs, total = before[k, p], after[p], 0
+                    after[s] &= mask[s]
                 for s in range(wide):
-                    total += leaves[s, _lowest(ours[s] & theirs[s])]
+                    total += leaves[s, _lowest(ours[s] & after[s])]
                 out[i, k, p] += total
