@@ -47,7 +47,7 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
     """
     root, feature, cut, child, value, cells, mixed, first, points = trees
     features, n = columns.shape
-    most, block = len(gives), min(n, max(FEWEST, min(MANY, BLOCK // features)))
+    most, block = len(gives), max(1, min(n, max(FEWEST, min(MANY, BLOCK // features))))
     # Unsigned, as indices that can be negative are looked at once more.
     rows = np.empty(block * (depth + 2), np.uint32)
     ours, parted = np.zeros(block, np.uint8), np.zeros((features, block), np.bool_)

@@ -17,7 +17,7 @@ import numpy as np
 from numba.extending import intrinsic
 
 from ...public.fitted.loops import goes_right
-from ...public.fitted.walks import Walkable
+from ...public.fitted.walks import Walkable, _in_threads
 
 LEAVES = 64
 """Of a tree, at most."""
@@ -44,13 +44,13 @@ def tree_of(trees: Walkable) -> np.ndarray:
     # Kept beside the trees: they are walked batch by batch.
     kept = vars(trees).get("_tree_of")
     if kept is None:
-        kept = vars(trees)["_tree_of"] = np.zeros(len(trees.feature), dtype=np.int64)
-        here, tree = trees.root, np.arange(len(trees.root))
+        kept, here, tree = np.zeros(len(trees.feature), dtype=np.int64), trees.root, np.arange(len(trees.root))
         while len(here):
             kept[here] = tree
             inner = trees.feature[here] >= 0
             left, tree = trees.child[here[inner]], tree[inner]
             here, tree = np.concatenate([left, left + 1]), np.concatenate([tree, tree])
+        vars(trees)["_tree_of"] = kept
     return kept
 
 
@@ -67,6 +67,10 @@ def prefixes_by_masks(
     out, by = np.zeros((len(atoms), ranks.shape[1], len(asked) + 1), dtype=np.int64), np.argsort(group, kind="stable")
     points = np.maximum(np.maximum(atoms.max(axis=0, initial=0), asked) + 1 - trees.cells, 0)
     ranks = np.ascontiguousarray(ranks)
+
+    def walk(part: slice) -> None:
+        _along(table, leaves, asked_at[0], at, by[part], group, ranks, out)
+
     for first in range(0, count, step):
         roots = trees.root[first : first + step]
         nodes = np.flatnonzero(tree_of(trees) // step == first // step)
@@ -74,7 +78,7 @@ def prefixes_by_masks(
         table, leaves = np.full((len(lines), len(roots)), -1), np.zeros((len(roots), LEAVES), dtype=np.int64)
         _fill(trees.arrays, trees.depth, roots, lines, ends, table, leaves)
         at, asked_at = (_line_of(trees, nodes, ends, part) for part in (atoms, asked[None]))
-        _along(table, leaves, asked_at[0], at, by, group, ranks, out)
+        _in_threads(walk, len(atoms), len(roots))
     return out
 
 

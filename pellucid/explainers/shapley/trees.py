@@ -18,7 +18,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ...public.fitted.walks import Walkable, sums
+from ...public.fitted.walks import Walkable, _in_threads, sums
 
 STATES = 1 << 20
 """Positions of a walk that the loop-free version holds at once."""
@@ -120,12 +120,18 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
             loops.tabled(trees.arrays, trees.depth, right, columns, gives, takes, BITS, sums)
         return sums[:, :features]
     out = np.zeros(atoms.shape, dtype=np.int64)
-    for record in asked:
-        right = goes_right(trees, record)
-        if loops is not None:
-            loops.vectors(trees.arrays, trees.depth, right, columns, gives, takes, out)
-        else:
-            _by_levels(trees, slot, right, atoms, gives, takes, out)
+    if loops is None:
+        for record in asked:
+            _by_levels(trees, slot, goes_right(trees, record), atoms, gives, takes, out)
+        return out
+    rights = [goes_right(trees, record) for record in asked]
+
+    def walk(part: slice) -> None:
+        own = np.ascontiguousarray(columns[:, part])
+        for right in rights:
+            loops.vectors(trees.arrays, trees.depth, right, own, gives, takes, out[part])
+
+    _in_threads(walk, len(atoms), len(asked) * len(trees.root))
     return out
 
 
@@ -143,7 +149,10 @@ def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.nd
     if (found := loops.prefixes_by_masks(trees, asked, atoms, group, ranks)) is not None:
         return found
     out = np.zeros((len(atoms), ranks.shape[1], features + 2), dtype=np.int64)
-    loops.prefixes(trees.arrays, goes_right(trees, asked), np.ascontiguousarray(atoms), group, np.ascontiguousarray(ranks), out)
+    atoms, ranks, right = np.ascontiguousarray(atoms), np.ascontiguousarray(ranks), goes_right(trees, asked)
+    _in_threads(
+        lambda part: loops.prefixes(trees.arrays, right, atoms[part], group[part], ranks, out[part]), len(atoms), len(trees.root)
+    )
     return out[:, :, :-1]
 
 
