@@ -275,7 +275,7 @@ def _unit(where: str, content: Mapping[str, Any]) -> Unit:
 
 def _model(name: str, entry: Any, folder: Path) -> Model:
     what = f"model {name!r}"
-    options = _mapping(what, entry, {"load", "output", "features", "trained_on", "positive", "input"})
+    options = _mapping(what, entry, {"load", "output", "features", "trained_on", "positive", "input", "method"})
     loaded = _black_box(what, name, options, folder)
     return loaded if isinstance(loaded, Model) else Model(loaded, name=name, **options)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from .frozen import settle
 from .ready import Ready, Refusals, Refused, asked
 from .row_wise import tried
 from .schema import Schema
+
+Method = Literal["score_samples", "decision_function"]
 
 REMARKABLE = 0.01
 """Answers outside the declared range are worth a remark from this share of public records on."""
@@ -47,6 +49,9 @@ class Model(BlackBox):
     precision: float | None = None
     """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands without
     repeating every few rows, and which would be refused otherwise."""
+    method: Method | None = None
+    """The method that is called instead of predict() or predict_proba(): "score_samples" or "decision_function", for estimators
+    that score records, such as isolation forests."""
 
     def __init__(
         self,
@@ -58,17 +63,25 @@ class Model(BlackBox):
         input: Input | None = None,
         name: str = "",
         precision: float | None = None,
+        method: Method | None = None,
     ):
         if not (hasattr(predictor, "predict") or callable(predictor)):
             raise ModelError(f"{type(predictor).__name__} is neither an estimator with predict() nor a callable.")
-        classes = getattr(predictor, "classes_", None) if hasattr(predictor, "predict_proba") else None
+        if method is not None:
+            own = type(predictor).__name__
+            if method not in get_args(Method) or not callable(getattr(predictor, method, None)):
+                raise ModelError(
+                    f"method={method!r}: use 'score_samples' or 'decision_function', if {own} has it, or leave it out."
+                )
+            name = name or f"{own}.{method}"
+        classes = getattr(predictor, "classes_", None) if hasattr(predictor, "predict_proba") and method is None else None
         output, positive = _output_range(output, classes), _positive_class(positive, classes)
         super().__init__(predictor, features, trained_on, input, name)
-        settle(self, output=output, positive=positive, precision=_checked_precision(precision, output))
+        settle(self, output=output, positive=positive, precision=_checked_precision(precision, output), method=method)
 
     @property
     def declared(self) -> list[Any]:
-        return [*self.output, *([] if self.precision is None else [self.precision])]
+        return [*self.output, *(given for given in (self.precision, self.method) if given is not None)]
 
     @property
     def range(self) -> float:
@@ -116,7 +129,7 @@ def _checked_precision(precision: float | None, output: tuple[float, float]) -> 
 def _positive_class(positive: Any, classes: Any) -> Any:
     if classes is None:
         if positive is not None:
-            raise ModelError("positive= is for classifiers with predict_proba(); this model has none.")
+            raise ModelError("positive= is for classifiers with predict_proba(), and without method=; this model has none.")
         return None
     listed = [c.item() if isinstance(c, np.generic) else c for c in classes]
     if positive is None:
@@ -185,4 +198,7 @@ def _callable_of(model: Model) -> Callable[[Any], Any]:
     if model.positive is not None:
         column = [c.item() if isinstance(c, np.generic) else c for c in predictor.classes_].index(model.positive)
         return lambda inputs: predictor.predict_proba(inputs)[:, column]
+    if model.method is not None:
+        name = model.method
+        return lambda inputs: getattr(predictor, name)(inputs)
     return asked(predictor)

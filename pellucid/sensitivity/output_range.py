@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import ModelError
 from ..public.black_box import Input
 from ..public.fitted.encoding import FIX, Encoding, refuse
-from ..public.model import Model, ReadyModel
+from ..public.model import Method, Model, ReadyModel
 from ..public.schema import Schema
 from ..public.silence import silenced
 
@@ -84,12 +84,13 @@ def output_range(
     features: Sequence[str] | None = None,
     positive: Any = None,
     input: Input | None = None,
+    method: Method | None = None,
 ) -> OutputRange:
     """Certified smallest and largest answer of a fitted model over every record the schema declares.
 
-    Reads the fitted parameters of scikit-learn trees, forests, boosting, linear models and multi-layer perceptrons, and the
-    trees of XGBoost, LightGBM and CatBoost, alone or behind scalers, encoders and imputers; `model` is such an estimator or a
-    `pel.Model`. Linear models and single trees are
+    Reads the fitted parameters of scikit-learn trees, forests, boosting, linear models and multi-layer perceptrons, the trees of
+    XGBoost, LightGBM and CatBoost, and isolation forests with method="score_samples" or "decision_function", alone or behind
+    scalers, encoders and imputers; `model` is such an estimator or a `pel.Model`. Linear models and single trees are
     exact. Ensembles are searched until exact, networks until the gap is at most `tolerance` of the attained range; after
     `seconds` the interval reached so far is returned, still certified, and says that it is not exact.
     Claim: output-range
@@ -104,7 +105,7 @@ def output_range(
     began = time.monotonic()
     if not (math.isfinite(seconds) and seconds > 0 and math.isfinite(tolerance) and tolerance >= 0):
         raise ModelError(f"tolerance={tolerance!r}, seconds={seconds!r}: give a tolerance of at least 0 and a positive time.")
-    ready = _ready(model, schema, features, positive, input)
+    ready = _ready(model, schema, features, positive, input, method)
     from .problems import problem_of
 
     with silenced():
@@ -135,17 +136,18 @@ def output_range(
     )
 
 
-def _ready(model: Any, schema: Schema, features: Any, positive: Any, input: Any) -> ReadyModel:
+def _ready(model: Any, schema: Schema, features: Any, positive: Any, input: Any, method: Method | None) -> ReadyModel:
+    given = {"features": features, "positive": positive, "input": input, "method": method}
     if isinstance(model, Model):
-        if (features, positive, input) != (None, None, None):
-            raise ModelError("features=, positive= and input= are already part of the pel.Model; give them there.")
+        if any(value is not None for value in given.values()):
+            raise ModelError("features=, positive=, input= and method= are already part of the pel.Model; give them there.")
         return model.ready(schema)
     if not hasattr(model, "predict"):
         raise refuse(f"a {type(model).__name__}: it is not a fitted estimator")
-    probability = hasattr(model, "predict_proba")
+    probability = hasattr(model, "predict_proba") and method is None
     # Only for the trial on public records; the range of a regressor is what is being asked for.
     anything = None if probability else (-1e300, 1e300)
-    return Model(model, output=anything, features=features, trained_on="other data", positive=positive, input=input).ready(schema)
+    return Model(model, output=anything, trained_on="other data", **given).ready(schema)
 
 
 def _compare(problem: Problem, encoding: Encoding) -> None:
@@ -167,7 +169,7 @@ def _outward(problem: Problem, raw_lo: float, raw_hi: float) -> tuple[float, flo
         ends = [float(problem.link(raw_lo)), float(problem.link(raw_hi))]
     if not all(math.isfinite(v) for v in ends):
         raise ModelError(f"the model's answers overflow on the declared records. {FIX}")
-    pads = [problem.link_error * (1.0 if problem.probability else abs(v)) for v in ends]
+    pads = [problem.link_error * (1.0 if problem.probability else max(abs(v), problem.size)) for v in ends]
     lo, hi = (float(np.nextafter(v, side)) for v, side in zip((ends[0] - pads[0], ends[1] + pads[1]), (-math.inf, math.inf)))
     if problem.probability:
         lo, hi = max(lo, 0.0), min(hi, 1.0)

@@ -21,6 +21,7 @@ from ..public.fitted.estimators import (
     FORESTS,
     FUNCTIONS,
     GENERALIZED,
+    ISOLATION,
     LIGHTGBM,
     LINEAR,
     LOGISTIC,
@@ -64,7 +65,8 @@ class Problem:
 
     `largest(sign, shown, gap, deadline)` may stop when its bound and a value it met, both `shown` as answers, are `gap` apart; it
     returns what it found and how far the model's own rounding can take it beyond.
-    `link` never decreases; `link_error` bounds its own rounding, as a share of 1 for a probability and of the answer otherwise.
+    `link` never decreases; `link_error` bounds its own rounding, as a share of 1 for a probability and of the answer otherwise,
+    or of `size` where that is larger.
     `rebuilt` gives public records with their raw values, computed from the parameters that were read.
     """
 
@@ -74,6 +76,7 @@ class Problem:
     link_error: float
     probability: bool
     method: str
+    size: float = 0.0
 
     def shown(self, sign: int) -> Link:
         return lambda value: sign * self.link(sign * value)
@@ -86,6 +89,7 @@ def problem_of(ready: ReadyModel) -> tuple[Problem, Encoding]:
     builders: list[tuple[Types, Callable[[ReadyModel, Parts], tuple[Problem, Encoding]]]] = [
         (TREES + FORESTS + BAGS, _averaged),
         (BOOSTED + BINNED + XGBOOST + LIGHTGBM + CATBOOST, _boosted),
+        (ISOLATION, _isolating),
         (LINEAR + GENERALIZED, _linear),
         (LOGISTIC, _logistic),
         (NETWORKS, _network),
@@ -94,6 +98,8 @@ def problem_of(ready: ReadyModel) -> tuple[Problem, Encoding]:
     for kinds, build in builders:
         if kind in kinds:
             if hasattr(parts.core, "predict_proba") != (ready.model.positive is not None):
+                break
+            if ready.model.method is not None and kind not in ISOLATION:
                 break
             problem, encoding = build(ready, parts)
             return _retargeted(problem, parts), encoding
@@ -157,6 +163,17 @@ def _boosted(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
     read = sum_of_trees(ready, parts)
     link, error = LINKS[read.link]
     return _tree_problem(read, link, error, ready.model.positive is not None, read.group), read.encoding
+
+
+def _isolating(ready: ReadyModel, parts: Parts) -> tuple[Problem, Encoding]:
+    read = sum_of_trees(ready, parts)
+
+    def link(raw: float) -> float:
+        return -float(np.exp2(-raw)) - read.offset
+
+    problem = _tree_problem(read, link, LINK_ERROR, False)
+    # A score of at most 1 in size, and an offset that is taken off: each may be larger than what is left of both.
+    return dataclasses.replace(problem, size=1.0 + abs(read.offset)), read.encoding
 
 
 def _exp(raw: float) -> float:

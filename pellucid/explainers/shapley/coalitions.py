@@ -174,7 +174,8 @@ class Mixtures:
         along = self._paths_asked(background) if self.read is None else self._paths_walked(self.read, background, atoms)
         out = np.zeros((n, d))
         orders = max(1, min(count, CELLS // d**2))
-        rows = max(1, min(n, CELLS // (d * d * orders)))
+        # Walks answer along a whole order without a mixture being made.
+        rows = max(1, min(n, CELLS // (orders * d * (d if self.read is None else 4))))
         for start in range(0, n, rows):
             piece = slice(start, start + rows)
             for first in range(0, count, orders):

@@ -91,9 +91,9 @@ def _fitted(ready: ReadyModel, parts: Parts) -> Fitted:
     kind = type(parts.core)
     if parts.targets:
         raise NotAdditive("it transforms its target")
-    if hasattr(parts.core, "predict_proba") != (ready.model.positive is not None):
+    if ready.model.method is None and hasattr(parts.core, "predict_proba") != (ready.model.positive is not None):
         raise NotAdditive("it answers with labels")
-    if kind in LINEAR:
+    if kind in LINEAR and ready.model.method is None:
         return _linear(ready, parts)
     if not adds_up_trees(kind):
         raise NotAdditive(f"a {kind.__name__} is neither linear nor a sum of trees")

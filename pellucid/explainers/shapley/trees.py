@@ -18,7 +18,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ...public.fitted.walks import Walkable, sums
+from ...public.fitted.walks import Walkable, _in_threads, sums
 
 STATES = 1 << 20
 """Positions of a walk that the loop-free version holds at once."""
@@ -110,21 +110,28 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
     most, features = int(slot.max(initial=-1)) + 1, atoms.shape[1]
     gives, takes = (np.ldexp(table, -spare_bits(len(asked))) for table in shares(most))
     loops = compiled() if len(asked) * len(atoms) * len(trees.root) >= SMALL else None
+    columns = np.ascontiguousarray(atoms.T)
     if loops is not None and most <= DEEPEST and _pay(trees, most, len(asked), len(atoms), features):
         wide = (features + 3) // 4 * 4 if features <= NARROW else features
-        sums, columns = np.zeros((len(atoms), wide), dtype=np.int64), np.ascontiguousarray(atoms.T)
+        sums = np.zeros((len(atoms), wide), dtype=np.int64)
         step = max(1, FLAGS // len(trees.feature))
         for start in range(0, len(asked), step):
             right = np.array([goes_right(trees, record) for record in asked[start : start + step]])
             loops.tabled(trees.arrays, trees.depth, right, columns, gives, takes, BITS, sums)
         return sums[:, :features]
-    atoms, out = np.ascontiguousarray(atoms), np.zeros(atoms.shape, dtype=np.int64)
-    for record in asked:
-        right = goes_right(trees, record)
-        if loops is not None:
-            loops.vectors(trees.arrays, right, atoms, gives, takes, out)
-        else:
-            _by_levels(trees, slot, right, atoms, gives, takes, out)
+    out = np.zeros(atoms.shape, dtype=np.int64)
+    if loops is None:
+        for record in asked:
+            _by_levels(trees, slot, goes_right(trees, record), atoms, gives, takes, out)
+        return out
+    rights = [goes_right(trees, record) for record in asked]
+
+    def walk(part: slice) -> None:
+        own = np.ascontiguousarray(columns[:, part])
+        for right in rights:
+            loops.vectors(trees.arrays, trees.depth, right, own, gives, takes, out[part])
+
+    _in_threads(walk, len(atoms), len(asked) * len(trees.root))
     return out
 
 
@@ -139,20 +146,25 @@ def prefixes(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, group: np.nd
         rank, first = ranks[group][..., None], np.arange(features + 1)
         mixed = np.where(rank < first, asked[:, None], atoms[:, None, :, None])
         return sums(trees, np.moveaxis(mixed, 2, 3).reshape(-1, features)).reshape(*mixed.shape[:2], features + 1)
+    if (found := loops.prefixes_by_masks(trees, asked, atoms, group, ranks)) is not None:
+        return found
     out = np.zeros((len(atoms), ranks.shape[1], features + 2), dtype=np.int64)
-    loops.prefixes(trees.arrays, goes_right(trees, asked), np.ascontiguousarray(atoms), group, np.ascontiguousarray(ranks), out)
+    atoms, ranks, right = np.ascontiguousarray(atoms), np.ascontiguousarray(ranks), goes_right(trees, asked)
+    _in_threads(
+        lambda part: loops.prefixes(trees.arrays, right, atoms[part], group[part], ranks, out[part]), len(atoms), len(trees.root)
+    )
     return out[:, :, :-1]
 
 
 def _pay(trees: Walkable, most: int, asked: int, records: int, features: int) -> bool:
-    """Whether tables of outcomes are quicker than walks: of small trees, or with many records asked about, and fit into memory.
+    """Whether tables of outcomes are quicker than walks: with several records asked about, or many; and fit into memory.
 
     Both give the same whole numbers.
     """
     leaves = int((trees.feature < 0).sum()) / len(trees.root)
     fit = leaves * min(features, leaves) * 2 ** max(BITS, most) <= LINES
-    # Walks take about the (log 1.5 / log 2)th power of the leaves, tables all leaves.
-    return fit and leaves**0.415 <= 8 * asked and records * asked >= 64 * leaves
+    # Tables take as long for one record asked about as for many, in which time so many can be walked.
+    return fit and asked >= 2 + leaves / 80 and records * asked >= 64 * leaves
 
 
 def goes_right(trees: Walkable, record: np.ndarray) -> np.ndarray:

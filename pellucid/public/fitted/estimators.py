@@ -35,6 +35,7 @@ FORESTS = Types(
 BAGS = Types("sklearn.ensemble", "BaggingClassifier", "BaggingRegressor")
 BOOSTED = Types("sklearn.ensemble", "GradientBoostingClassifier", "GradientBoostingRegressor")
 BINNED = Types("sklearn.ensemble", "HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
+ISOLATION = Types("sklearn.ensemble", "IsolationForest")
 XGBOOST = Types("xgboost", "XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor")
 LIGHTGBM = Types("lightgbm", "LGBMClassifier", "LGBMRegressor", "Booster")
 CATBOOST = Types("catboost", "CatBoostClassifier", "CatBoostRegressor")

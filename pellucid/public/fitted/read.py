@@ -154,6 +154,8 @@ class Read:
         for part, base in zip(numbers, self.trees.base):
             part += base
         answers = links.answers(self.trees.link, self.trees.group, numbers)
+        if self.trees.offset:
+            answers -= self.trees.offset
         precision = self.ready.model.precision
         return answers if precision is None else np.round(answers / precision) * precision
 

@@ -1,4 +1,4 @@
-"""Trees of fitted scikit-learn models: trees, forests, bags of trees, both kinds of boosting."""
+"""Trees of fitted scikit-learn models: trees, forests, bags of trees, both kinds of boosting, isolation forests."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import numpy as np
 
 from ..model import ReadyModel
 from .encoding import Column, Encoding, Parts, as_single, class_index, dense, refuse
-from .estimators import BAGS, BINNED, BOOSTED, CONSTANT, TREES
+from .estimators import BAGS, BINNED, BOOSTED, CONSTANT, ISOLATION, TREES
 from .trees import Link, SumOfTrees, Tree
 
 LINKS: dict[str, Link] = {"IdentityLink": "identity", "LogitLink": "logistic", "LogLink": "exp", "MultinomialLogit": "softmax"}
 
 
 def sum_of_trees(ready: ReadyModel, parts: Parts) -> SumOfTrees:
-    """The trees of a tree, a forest, a bag of trees or of boosting."""
+    """The trees of a tree, a forest, a bag of trees, of boosting or of an isolation forest."""
     kind = type(parts.core)
+    if kind in ISOLATION:
+        return _isolating(ready, parts)
     if kind in BOOSTED:
         return _linked(ready, parts, _boosted(ready, parts))
     return _linked(ready, parts, _binned(ready, parts)) if kind in BINNED else _averaged(ready, parts)
@@ -56,6 +58,28 @@ def _averaged(ready: ReadyModel, parts: Parts) -> SumOfTrees:
             value = value[:, k]
         trees.append(sklearn_tree(member, value / len(members), columns))
     return SumOfTrees(Encoding(ready, parts.steps, as_single), trees, np.zeros(1))
+
+
+def _isolating(ready: ReadyModel, parts: Parts) -> SumOfTrees:
+    """Leaves are depths, in units of the one that is usual in a tree of as many records, times the number of trees."""
+    core = parts.core
+    usual = float(_usual_depth(np.array([core.max_samples_]))[0]) * len(core.estimators_)
+    if not usual > 0:
+        raise refuse("an isolation forest of single records")
+    trees = []
+    for member, columns in zip(core.estimators_, core.estimators_features_):
+        nodes = member.tree_
+        # The root is at depth 1; records that share a leaf would be told apart further down.
+        depth = nodes.compute_node_depths() - 1.0 + _usual_depth(nodes.n_node_samples)
+        trees.append(sklearn_tree(member, depth / usual, columns))
+    offset = float(core.offset_) if ready.model.method == "decision_function" else 0.0
+    return SumOfTrees(Encoding(ready, parts.steps, as_single), trees, np.zeros(1), "depth", offset=offset)
+
+
+def _usual_depth(records: np.ndarray) -> np.ndarray:
+    """How deep a record is on average in a tree that isolates each of so many."""
+    many = np.maximum(records, 3).astype(float)
+    return np.select([records <= 1, records == 2], [0.0, 1.0], 2 * (np.log(many - 1) + np.euler_gamma) - 2 * (many - 1) / many)
 
 
 def _boosted(ready: ReadyModel, parts: Parts) -> SumOfTrees:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .encoding import Encoding
 
-Link = Literal["identity", "logistic", "exp", "softmax"]
+Link = Literal["identity", "logistic", "exp", "softmax", "depth"]
 """What a model makes of its raw values."""
 
 
@@ -73,6 +73,8 @@ class SumOfTrees:
     single: bool = False
     """Whether the model itself adds in single precision: its answers then differ from the sum of its leaves in the last digits
     of that."""
+    offset: float = 0.0
+    """What is taken off the answers in the end."""
 
     def plain(self) -> SumOfTrees:
         """The same in plain arrays, if it is what it should be; ValueError if not."""
@@ -98,7 +100,7 @@ def answers(link: Link, group: int, raw: Sequence[np.ndarray]) -> np.ndarray:
 
     Functions of SciPy: those of NumPy take other paths at the end of an array than in its middle.
     """
-    from scipy.special import expit, expm1
+    from scipy.special import exp2, expit, expm1
 
     if link == "identity":
         return raw[group]
@@ -106,6 +108,9 @@ def answers(link: Link, group: int, raw: Sequence[np.ndarray]) -> np.ndarray:
         return np.asarray(expit(raw[group]))
     if link == "exp":
         return np.asarray(expm1(raw[group]) + 1.0)
+    if link == "depth":
+        # The score of an isolation forest, of depths in units of the usual one: from −1 for the most unusual records to 0.
+        return -np.asarray(exp2(-raw[group]))
     # The share of one class, with the largest raw value taken off first.
     most = functools.reduce(np.maximum, raw)
     over = [np.asarray(expm1(part - most) + 1.0) for part in raw]

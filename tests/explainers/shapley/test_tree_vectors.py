@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pellucid as pel
-from pellucid.explainers.shapley import trees
+from pellucid.explainers.shapley import loops, masks, trees
 from pellucid.explainers.shapley.background import Background, estimator_against
 from pellucid.explainers.shapley.coalitions import Enumerated, Permuted
 from pellucid.explainers.shapley.estimator import estimator_for
@@ -152,6 +152,30 @@ def test_many_features_and_long_paths(monkeypatch):
         assert np.array_equal(*found) and found[0].any()
 
 
+def test_more_records_than_are_walked_together(monkeypatch):
+    made = trees_of(regressor(forest).ready(SCHEMA))
+    atoms, asked = made.atoms(SCHEMA.sample(20_000, 1)), made.atoms(SCHEMA.sample(1, 2))
+    found = trees.vectors(made.groups[0], asked, atoms)
+    assert len(atoms) > 2 * loops.MANY and not trees._pay(made.groups[0], 6, 1, len(atoms), 6)
+    monkeypatch.setattr(trees, "compiled", lambda: None)
+    assert np.array_equal(found, trees.vectors(made.groups[0], asked, atoms))
+
+
+@pytest.mark.parametrize("library", [forest, xgboost, lightgbm], ids=lambda f: f.__name__)
+def test_ten_features_agree_with_enumeration(library):
+    rng = np.random.default_rng(3)
+    names = [f"x{j}" for j in range(10)]
+    schema = pel.Schema(dict.fromkeys(names, pel.Number(-1, 1)))
+    x = rng.uniform(-1, 1, (800, 10))
+    fitted = library("Regressor").fit(x, x[:, 0] * x[:, 1] + np.abs(x[:, 2:]).sum(axis=1))
+    model = pel.Model(fitted, output=(-30, 30), features=names, input="array", trained_on="other data")
+    rows, record = Rows(schema, schema.sample(60, 4)), dict(zip(names, rng.uniform(-1, 1, 10).tolist()))
+    chosen = estimator_for(model, schema, record)
+    exact = Enumerated(model, asked_record(record, model, schema))(rows)
+    assert chosen.method == "trees" and len(chosen.features) == 10
+    assert np.abs(chosen(rows) - exact).max() < 1e-7
+
+
 def by_hand(values):
     """Two features, asked about twice each: the record asked about goes right, the others left."""
     return Walkable(
@@ -225,12 +249,20 @@ def test_mixtures_of_models_that_are_read_are_walked(library):
         assert np.array_equal(walked(some), found[3:9])
 
 
-def test_prefixes_with_and_without_compiled_loops(monkeypatch):
-    made = trees_of(classifier(binned).ready(SCHEMA))
+@pytest.mark.parametrize("library", LIBRARIES[2:], ids=lambda f: f.__name__)
+def test_prefixes_by_masks_by_walks_and_without_compiled_loops(library, monkeypatch):
+    made = trees_of(classifier(library).ready(SCHEMA))
     atoms, asked = made.atoms(SCHEMA.sample(50, 1)), made.atoms(SCHEMA.sample(1, 2))[0]
     ranks = np.random.default_rng(0).random((7, 6, 6)).argsort(axis=2).astype(np.int16)
     group = np.arange(50) % 7
     found = trees.prefixes(made.groups[0], asked, atoms, group, ranks)
+    assert masks.prefixes_by_masks(made.groups[0], asked, atoms, group, ranks) is None
+    monkeypatch.setattr(masks, "ENOUGH", 1)
+    for together in (masks.TOGETHER, 5):
+        monkeypatch.setattr(masks, "TOGETHER", together)
+        assert np.array_equal(found, masks.prefixes_by_masks(made.groups[0], asked, atoms, group, ranks))
+    monkeypatch.setattr(masks, "LEAVES", 2)
+    assert masks.prefixes_by_masks(made.groups[0], asked, atoms, group, ranks) is None
     monkeypatch.setattr(trees, "compiled", lambda: None)
     assert np.array_equal(found, trees.prefixes(made.groups[0], asked, atoms, group, ranks))
     assert (

@@ -105,7 +105,8 @@ def raw_values(made, reached):
 def answers(made, raw):
     if made.link == "softmax":
         return softmax(raw, axis=1)[:, made.group]
-    return {"identity": np.asarray, "logistic": expit, "exp": np.exp}[made.link](raw[:, 0])
+    links = {"identity": np.asarray, "logistic": expit, "exp": np.exp, "depth": lambda depth: -(2.0**-depth)}
+    return links[made.link](raw[:, 0]) - made.offset
 
 
 def hostile(schema, features, made, size=200, seed=0):
