@@ -235,24 +235,29 @@ class ErrorModel:
         paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
         total = max(self.cells[:values].sum(), 1.0)
         centre = paths @ self.weights + shift[:, :values] @ self.on_grid / total
-        away = np.abs(paths - centre[:, None])
-        alone = np.quantile(away, level, axis=0)
+        away = paths - centre[:, None]
+        alone = np.quantile(np.abs(away), level, axis=0)
         if not self.per_count:
             return alone
-        # However much was cut off: its noise and that of the curve are drawn together, and the released count is added.
-        moves = self._moved_by(self.cut_off - drawn[:, size] * self.per_count)
-        return np.maximum(alone, np.quantile(away + moves[:, None], level, axis=0))
+        # What was cut off lies on one side of a border or on the other, at worst: its noise and that of the curve are drawn
+        # together around what was released.
+        moves = self._moved_by(max(self.cut_off, 0.0) - drawn[:, size] * self.per_count)
+        aside = np.maximum(np.quantile(away + moves, level, axis=0), np.quantile(moves - away, level, axis=0))
+        return np.maximum(alone, aside)
 
     def _moved_by(self, cut: np.ndarray) -> np.ndarray:
-        """The furthest that cutting off so much in all can move a border: it lies where it counts most.
+        """The furthest that cutting off so much in all can move each border: it lies where it counts most.
 
-        That is where few people are and much of their own mean is kept; in no mean it is more than the most of one record.
+        Moving one step moves the border by the part of people on its other side, for the curve is centred; a step has few people
+        behind it, or many, and keeps more or less of its own mean; no mean is moved by more than the most of one record.
         """
-        keep = np.broadcast_to(self.keep, self.mass.shape)
-        order = np.argsort(-keep / self.mass)
-        room = np.concatenate([[0.0], np.cumsum(self.hidden * self.mass[order])])
-        reach = np.concatenate([[0.0], np.cumsum(self.hidden * keep[order])])
-        return np.interp(cut, room, reach)
+        reach = np.abs(curve_of_sums(self.mass, self.weights)) * self.keep
+        found = np.empty((len(cut), len(reach)))
+        for j, worth in enumerate(reach):
+            order = np.argsort(-worth)
+            room = np.concatenate([[0.0], np.cumsum(self.hidden * self.mass[order])])
+            found[:, j] = np.interp(cut, room, np.concatenate([[0.0], np.cumsum(worth[order] * self.hidden * self.mass[order])]))
+        return found
 
     def _count_errors(self) -> np.ndarray:
         """Copies of the error of the cleaned counts: noise is added to them, and they are cleaned again.

@@ -36,8 +36,9 @@ SPREAD = 2.0
 """How far a category's mean step is taken to be from that of public records, in standard deviations of theirs."""
 COMPARED = 256
 """The most categories whose steps are compared with those of public records."""
-BEYOND = 16.0
-"""How many records a clip may leave beyond it, for the square root of an interval and for 1/ε: noise against bias."""
+import os
+BEYOND = float(os.environ.get("BEYOND", 2))
+BLIND = float(os.environ.get("BLIND", 1.5))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +82,8 @@ class Details:
     """For one feature."""
     columns: tuple[str, ...]
     """What the model reads."""
+    unit: NoiseLaw
+    """The noise of a sum of steps that are clipped to one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +167,8 @@ class AccumulatedEffects(AlongFeatures):
         clips = [(f"clip {name}", Fraction(5, 100) / len(self.features)) for name in self.features]
         first = public.stage("places", Joint([a.places for a in along]), places)
         stages = (first, *later([*clips, ("steps", 1 - places - Fraction(5, 100))]))
-        return Plan(public, stages, Details(tuple(along), epsilon, columns))
+        unit = Joint([Sum(_nothing, steps_bound(public, a.intervals + 1, 1.0)) for a in along])
+        return Plan(public, stages, Details(tuple(along), epsilon, columns, public.stage("steps", unit, stages[-1].share).noise))
 
     def run(self, ask: Ask) -> Explanation:
         public, details = ask.public, ask.plan.details
@@ -182,22 +186,19 @@ class AccumulatedEffects(AlongFeatures):
         """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
         details, counts = ask.plan.details, cells[: len(along.grid)]
         intervals = along.between(counts, count_law)
-        # A category's step is the same for many records at once: it is ruinous to clip it, so candidates reach up to the range.
-        beyond = 32 * len(intervals) if along.categorical else BEYOND * len(intervals) ** 0.5
-        q = _clip_quantile(beyond / details.epsilon, counts.sum())
+        weights = accumulate.centring_weights(intervals, counts, along.grid)
+        asked = combinations(ask.public, intervals.mass, weights)
+        reach = accumulate.curve_of_sums(intervals.mass, weights)
+        noise = np.sqrt(((reach @ np.linalg.inv(asked)) ** 2).sum(axis=1).mean()) / np.sqrt((reach**2).max(axis=1).mean())
+        q = _clip_quantile(BEYOND * noise * details.unit.std, counts.sum())
         largest = largest_step(ask.public, self.model, along, intervals)
-        reach = len(CLIPS) if along.categorical else np.searchsorted(CLIPS * self.model.range, MARGIN * largest) + 1
-        clips = self.model.range * CLIPS[:reach]
+        clips = CLIPS[CLIPS * BLIND * noise >= 1] * largest
         sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
         choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(q))
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
-        weights = accumulate.centring_weights(intervals, counts, along.grid)
-        hidden = 0.0 if clip >= self.model.range else max(largest - clip, clip / 2)
-        if hidden and along.categorical:
-            # The larger it is, the less room a count takes from what is clipped; the smaller, the shorter the bars.
-            hidden = max(hidden, min(3 * clip, self.model.range - clip))
+        hidden = 0.0 if clip >= self.model.range else max(largest, 1.5 * clip)
         steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
-        return Settled(along, cells, steps, weights, combinations(ask.public, intervals.mass, weights))
+        return Settled(along, cells, steps, weights, asked)
 
     def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
         """Solve, divide, accumulate and centre: released numbers only."""
@@ -231,8 +232,9 @@ class AccumulatedEffects(AlongFeatures):
             place=place.astype(float),
             share=share,
             categorical=along.categorical,
-            cut_off=float(answer.numbers[-1] / (COUNTED * (1 + gaussian)) * hidden) if hidden else 0.0,
+            cut_off=float(answer.numbers[-1] / COUNTED * hidden) if hidden else 0.0,
             hidden=hidden,
+            counted=COUNTED,
             like_public=like,
             keep=None if like is None else keep,
             spread=spread,
@@ -306,7 +308,7 @@ def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
 
 def largest_step(public: Public, model: Model, along: Along, intervals: Intervals) -> float:
     """A step that people's are taken not to exceed: somewhat larger than any of public records, and at most the range."""
-    if public.strict or len(intervals) > COMPARED:
+    if public.strict or along.categorical or len(intervals) > COMPARED:
         return model.range
     curves = public_curves(model, public.schema, along.name, along.grid[intervals.edges])
     return model.range * min(1.0, MARGIN * max(float(np.abs(np.diff(curves, axis=1)).max()), 0.01))

@@ -10,8 +10,10 @@ import numpy as np
 from ...mechanisms import NoiseLaw
 from ..common.results import AnyCurve
 from . import accumulate
-from .steps import COUNTED
 from .variation import Released
+
+BEFORE = 0.3
+"""`EffectCurve.counted` of results that do not say, in pure accounts; twice as much in others."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,6 +100,8 @@ class EffectCurve(AnyCurve):
     """What the clip took off the steps of all records together, as released, with noise; None where it was not counted."""
     hidden: float | None = None
     """The most that it may take off the steps of one record."""
+    counted: float | None = None
+    """What a record of which all that may be was cut off brought to the count of that, in clips; None before 0.2.0."""
     like_public: np.ndarray | None = None
     """Mean effects of public records, which stand in for those of few people; None where nothing does."""
     keep: np.ndarray | None = None
@@ -110,7 +114,7 @@ class EffectCurve(AnyCurve):
     def content(self) -> dict[str, Any]:
         found = super().content()
         if self.cut_off is None:
-            del found["cut_off"], found["hidden"]  # as it was before this was counted
+            del found["cut_off"], found["hidden"], found["counted"]  # as it was before this was counted
         if self.keep is None:
             del found["like_public"], found["keep"], found["spread"]
         return found
@@ -146,7 +150,7 @@ class EffectCurve(AnyCurve):
             share=self.share,
             on_grid=np.interp(self.grid, borders, self.y, left=0.0, right=0.0),
             cut_off=self.cut_off or 0.0,
-            per_count=(self.hidden or 0.0) / (self.clip * COUNTED * (1 + self.factorised)),
+            per_count=(self.hidden or 0.0) / (self.clip * (self.counted or BEFORE * (1 + self.factorised))),
             hidden=self.hidden or 0.0,
             keep=1.0 if self.keep is None else self.keep,
             spread=0.0 if self.spread is None else self.spread,
