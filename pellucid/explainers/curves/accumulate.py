@@ -88,6 +88,10 @@ def rank_intervals(counts: np.ndarray, intervals: int, noise: float = 0.0) -> In
     grow = np.where(np.isfinite(grow), np.maximum(grow, 1.0), 1.0)
     share = np.where(counts > 0, grow[:, None] * overlap / np.maximum(counts, 1e-12), 0.0)
     share = _at_most_two(share / np.maximum(share.sum(axis=0), 1.0))
+    # Cells that noise made empty count for the interval around them: people may be there.
+    empty = np.flatnonzero((counts <= 0) & (np.arange(len(counts)) >= first) & (np.arange(len(counts)) <= last))
+    ends = edges[1:][real]
+    share[np.minimum(np.searchsorted(ends, empty), len(ends) - 1), empty] = 1.0
     return Intervals(edges[:-1][real], edges[1:][real], share, np.maximum((share * counts).sum(axis=1), 1.0))
 
 
@@ -218,17 +222,19 @@ class ErrorModel:
         The counts enter twice, in the mean effects and in the centring, with the same noise.
         """
         self.sum_law.half_width(level)  # refuses a level that is not a probability
-        shift = self._count_errors()
+        shift, plain = self._count_errors()
         size, values = len(self.sums), len(self.place)
         moved = np.zeros((DRAWS, size))
         for j in range(self.place.shape[1]):
             inside = np.flatnonzero(self.place[:, j] >= 0)
-            np.add.at(moved.T, self.place[inside, j].astype(int), (shift[:, inside] * self.share[inside, j]).T)
+            np.add.at(moved.T, self.place[inside, j].astype(int), (plain[:, inside] * self.share[inside, j]).T)
         law = NoiseLaw(self.sum_law.kind, self.sum_law.scale, max(self.sum_law.size, size + 1))
         drawn = law.draws(DRAWS, seed=1)
         noise = drawn[:, :size] @ np.linalg.inv(self.asked).T
-        again = mean_effects(self.sums + noise, np.maximum(self.mass + moved, self.floor), self.most)
-        errors = again - mean_effects(self.sums, self.mass, self.most)
+        # What may be the truth: what was released, without errors like those that are drawn. A sum that was divided by far too
+        # many people belongs to a far larger step, while far too few people make one only somewhat smaller.
+        truth = mean_effects(self.sums - noise, np.maximum(self.mass - moved, self.floor), self.most)
+        errors = mean_effects(self.sums, self.mass, self.most) - truth
         if np.any(np.less(self.keep, 1)):
             apart = NoiseLaw("gaussian", 1.0, size).draws(DRAWS, seed=3) * np.minimum(self.spread, self.most)
             errors = self.keep * errors + (1 - np.asarray(self.keep)) * apart
@@ -271,9 +277,11 @@ class ErrorModel:
         if likely.sum() > 0:
             likely *= self.cells.sum() / likely.sum()
         law = self.count_law if self.count_law.size >= size else NoiseLaw(self.count_law.kind, self.count_law.scale, size)
-        noisy = likely + law.draws(DRAWS, seed=2)[:, :size]
+        noise = law.draws(DRAWS, seed=2)[:, :size]
+        noisy = likely + noise
         total = np.full(DRAWS, self.cells.sum()) if self.fixed_total else np.maximum(noisy.sum(axis=1), 1.0)
-        return np.where(ghost, self.cells, project_counts(noisy, total) - likely)
+        cleaned = project_counts(noisy, total) - likely
+        return cleaned, noise
 
 
 def noise_alone(

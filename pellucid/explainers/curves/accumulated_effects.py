@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...mechanisms import NoiseLaw
 from ...public.grids import edge_candidates
 from ...public.model import Model
 from ...public.rows import Rows
-from ...public.schema import Category, Feature, Schema
+from ...public.schema import Category, Feature, Number, Schema
 from ...query import Choice, Joint, Sum
 from ...query.bounds import Ball, Cells
 from ...query.scores import QuantileScore
@@ -38,6 +38,9 @@ COMPARED = 256
 """The most categories whose steps are compared with those of public records."""
 import os
 BEYOND = float(os.environ.get("BEYOND", 2))
+FLOOR=float(os.environ.get('FLOOR',1))
+CELLS=float(os.environ.get('CELLS',3))
+RELATIVE=float(os.environ.get('RELATIVE',4))
 BLIND = float(os.environ.get("BLIND", 1.5))
 
 
@@ -98,6 +101,8 @@ class Settled:
     """Of the borders, in the mean that centres the curve."""
     asked: np.ndarray
     """The combinations of sums to ask for."""
+    largest: float
+    """A step that people's are taken not to exceed."""
 
 
 @once_positional("intervals")
@@ -159,6 +164,12 @@ class AccumulatedEffects(AlongFeatures):
         for name in self.features:
             feature = public.schema[name]
             grid = edge_candidates(feature)
+            if isinstance(feature, Number) :
+                std = 4 / 0.2 / epsilon
+                most = max(CELLS * pays + 1, (public.rows_or_default / (RELATIVE * std)) ** 2 / pays)
+                if len(grid) > most:
+                    stride = int(np.ceil((len(grid)-1) / (most-1)))
+                    grid = grid[np.unique(np.rint(np.linspace(0, len(grid)-1, int(np.ceil((len(grid)-1)/stride))+1)).astype(int))]
             along.append(Along(name, feature, grid, len(grid) - 1 if isinstance(feature, Category) else pays))
             # Steps between too many categories are refused here, before anything is paid for.
             steps_bound(public, along[-1].intervals, self.model.range)
@@ -176,16 +187,22 @@ class AccumulatedEffects(AlongFeatures):
         settled = []
         for i, along in enumerate(details.along):
             cells = _clean_counts(places.part(i), public.rows)
-            settled.append(self.settled(ask, along, cells, places.noise))
+            settled.append(self.settled(ask, along, cells, places.noise, places.part(i).numbers))
         released = ask.total("steps", Joint([steps_query(public, one, details.columns) for one in settled]))
         return self.joined(
             {one.along.name: self.curve(public, one, released.part(i), places.noise) for i, one in enumerate(settled)}
         )
 
-    def settled(self, ask: Ask, along: Along, cells: np.ndarray, count_law: NoiseLaw) -> Settled:
+    def settled(self, ask: Ask, along: Along, cells: np.ndarray, count_law: NoiseLaw, raw) -> Settled:
         """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
         details, counts = ask.plan.details, cells[: len(along.grid)]
         intervals = along.between(counts, count_law)
+        if not along.categorical:
+            error = count_law.std * np.sqrt((intervals.share**2).sum(axis=1))
+            inside = intervals.share @ raw[: len(along.grid)]
+            if ask.public.rows is not None:
+                inside = project_counts(np.append(inside, raw.sum() - inside.sum()), float(ask.public.rows))[:-1]
+            intervals = replace(intervals, mass=np.maximum(inside, error * FLOOR))
         weights = accumulate.centring_weights(intervals, counts, along.grid)
         asked = combinations(ask.public, intervals.mass, weights)
         reach = accumulate.curve_of_sums(intervals.mass, weights)
@@ -198,7 +215,7 @@ class AccumulatedEffects(AlongFeatures):
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
         hidden = 0.0 if clip >= self.model.range else max(largest, 1.5 * clip)
         steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
-        return Settled(along, cells, steps, weights, asked)
+        return Settled(along, cells, steps, weights, asked, largest)
 
     def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
         """Solve, divide, accumulate and centre: released numbers only."""
@@ -210,7 +227,7 @@ class AccumulatedEffects(AlongFeatures):
         keep = np.ones(len(mass))
         if like is not None and spread is not None:
             keep = accumulate.kept_part(like, spread, mass, one.asked, law.std, count_law.std)
-        own = accumulate.mean_effects(sums, mass, self.model.range)
+        own = accumulate.mean_effects(sums, mass, one.largest)
         effects = own if like is None else keep * own + (1 - keep) * like
         place, share = intervals.places()
         return EffectCurve(
@@ -222,7 +239,7 @@ class AccumulatedEffects(AlongFeatures):
             weights=one.weights,
             factorised=gaussian,
             clip=clip,
-            most=self.model.range,
+            most=one.largest,
             floor=count_law.scale if along.categorical else 1.0,
             sum_law=law,
             count_law=count_law,
