@@ -41,6 +41,9 @@ BEYOND = float(os.environ.get("BEYOND", 2))
 FLOOR=float(os.environ.get('FLOOR',1))
 CELLS=float(os.environ.get('CELLS',3))
 RELATIVE=float(os.environ.get('RELATIVE',4))
+CLIPSHARE=Fraction(os.environ.get('CLIPSHARE','1/20'))
+UP=float(os.environ.get('UP','1.4'))
+HID=float(os.environ.get('HID','2'))
 BLIND = float(os.environ.get("BLIND", 1.5))
 
 
@@ -175,9 +178,9 @@ class AccumulatedEffects(AlongFeatures):
             steps_bound(public, along[-1].intervals, self.model.range)
         # Categories need their counts less precisely (no borders hang on them) and their steps more.
         places = Fraction(10 if all(a.categorical for a in along) else 20, 100)
-        clips = [(f"clip {name}", Fraction(5, 100) / len(self.features)) for name in self.features]
+        clips = [(f"clip {name}", CLIPSHARE / len(self.features)) for name in self.features]
         first = public.stage("places", Joint([a.places for a in along]), places)
-        stages = (first, *later([*clips, ("steps", 1 - places - Fraction(5, 100))]))
+        stages = (first, *later([*clips, ("steps", 1 - places - CLIPSHARE)]))
         unit = Joint([Sum(_nothing, steps_bound(public, a.intervals + 1, 1.0)) for a in along])
         return Plan(public, stages, Details(tuple(along), epsilon, columns, public.stage("steps", unit, stages[-1].share).noise))
 
@@ -208,12 +211,16 @@ class AccumulatedEffects(AlongFeatures):
         reach = accumulate.curve_of_sums(intervals.mass, weights)
         noise = np.sqrt(((reach @ np.linalg.inv(asked)) ** 2).sum(axis=1).mean()) / np.sqrt((reach**2).max(axis=1).mean())
         q = _clip_quantile(BEYOND * noise * details.unit.std, counts.sum())
-        largest = largest_step(ask.public, self.model, along, intervals)
-        clips = CLIPS[CLIPS * BLIND * noise >= 1] * largest
+        most = self.model.range
+        usual = largest_step(ask.public, self.model, along, intervals)
+        clips = CLIPS[np.minimum(CLIPS * BLIND * noise, 1) * most >= usual] * most
+        if not along.categorical:
+            clips = clips[:np.searchsorted(clips, UP * usual)+1]
         sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
         choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(q))
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
-        hidden = 0.0 if clip >= self.model.range else max(largest, 1.5 * clip)
+        largest = min(most, max(usual, HID * clip))
+        hidden = 0.0 if clip >= most else max(largest, 1.5*clip)
         steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
         return Settled(along, cells, steps, weights, asked, largest)
 
@@ -325,7 +332,7 @@ def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
 
 def largest_step(public: Public, model: Model, along: Along, intervals: Intervals) -> float:
     """A step that people's are taken not to exceed: somewhat larger than any of public records, and at most the range."""
-    if public.strict or along.categorical or len(intervals) > COMPARED:
+    if public.strict or len(intervals) > COMPARED:
         return model.range
     curves = public_curves(model, public.schema, along.name, along.grid[intervals.edges])
     return model.range * min(1.0, MARGIN * max(float(np.abs(np.diff(curves, axis=1)).max()), 0.01))
