@@ -146,7 +146,7 @@ def measured(case: Case, budget: pel.Budget, draws: int) -> dict[str, float]:
             clips.append(made.clip)
     error = float(np.mean(squared)) ** 0.5
     low = float(np.sqrt((expected.error**2).mean())) / 1.96
-    high = float(np.sqrt((getattr(expected, "at_most", expected.error) ** 2).mean())) / 1.96
+    high = float(np.sqrt((expected.at_most**2).mean())) / 1.96
     return {
         "covered": float(np.mean(inside)), "error": error / (hi - lo), "ratio": float(np.mean(half)) / error,
         "clip": float(np.mean(clips)) / (hi - lo), "preview": error / low, "most": error / high,

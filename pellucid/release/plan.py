@@ -128,6 +128,8 @@ class Expected:
     gap: float
     """The smallest difference between two outputs that is told apart with 95 %."""
     notes: tuple[str, ...] = ()
+    at_most: np.ndarray | None = None
+    """What the half-widths may become where public things cannot tell; None where they can."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Everything here is post-processing: no rows are in scope, and nothing here is se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from ..common.projection import project_counts
 DRAWS = 3000
 """Simulated copies of the noise behind each error bar."""
 
+CELLS = 3
+"""Of a histogram for each interval, at least."""
+CLEAR = 1 / 6
+"""The noise of the people of an interval, as a part of them, up to which the cells of a histogram may be finer."""
+
 FIXED_POINT_STEPS = 25
 """Of the factorisation: enough for its error to be within a per cent of the best."""
 
@@ -22,6 +27,17 @@ FIXED_POINT_STEPS = 25
 def interval_count(rows: int, epsilon: float) -> int:
     """How many intervals pay: each is a divisor of the next, so that the borders of few are borders of many."""
     return max(k for k in (3, 11, 33, 99) if k == 3 or k <= 1.1 * (rows * epsilon) ** 0.4)
+
+
+def coarser(grid: np.ndarray, intervals: int, rows: int, std: float) -> np.ndarray:
+    """Every so manyeth value of a grid, so that the noise of all cells of an interval is not more than a part of its people.
+
+    With G cells an interval has the noise of G/K of them, and n/K people.
+    """
+    most = max(CELLS * intervals, (CLEAR * rows / std) ** 2 / intervals)
+    if len(grid) - 1 <= most:
+        return grid
+    return grid[np.unique(np.rint(np.linspace(0, len(grid) - 1, int(most) + 1)).astype(int))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +111,18 @@ def rank_intervals(counts: np.ndarray, intervals: int, noise: float = 0.0) -> In
     return Intervals(edges[:-1][real], edges[1:][real], share, np.maximum((share * counts).sum(axis=1), 1.0))
 
 
+def recounted(intervals: Intervals, noisy: np.ndarray, rows: int | None, std: float) -> Intervals:
+    """The people of the intervals from noisy counts as they were released, to which cleaning does not add what it took elsewhere.
+
+    Cells that were cut at zero and cells that were not would make people out of noise. What is left is moved to the nearest
+    that could be, with those outside the intervals; no interval has less than its noise.
+    """
+    mass = intervals.share @ noisy[: intervals.share.shape[1]]
+    if rows is not None:
+        mass = project_counts(np.append(mass, noisy.sum() - mass.sum()), float(rows))[:-1]
+    return replace(intervals, mass=np.maximum(mass, np.maximum(std * np.sqrt((intervals.share**2).sum(axis=1)), 1.0)))
+
+
 def _at_most_two(share: np.ndarray) -> np.ndarray:
     """A value met by more than two intervals (only a huge tie can be) keeps its two largest shares."""
     crowded = np.flatnonzero((share > 0).sum(axis=0) > 2)
@@ -135,6 +163,12 @@ def curve_of_sums(mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The matrix that turns sums of steps into the centred curve."""
     prefix = np.concatenate([np.zeros((1, len(mass))), np.tril(np.ones((len(mass), len(mass))))])
     return (prefix - weights @ prefix) / mass
+
+
+def noise_of_curve(mass: np.ndarray, weights: np.ndarray, asked: np.ndarray) -> float:
+    """The noise of a border, in such as that of one sum would make where it counts most."""
+    workload = curve_of_sums(mass, weights)
+    return float(np.sqrt(((workload @ np.linalg.inv(asked)) ** 2).sum(axis=1).mean() / (workload**2).max(axis=1).mean()))
 
 
 def _error(workload: np.ndarray, asked: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...mechanisms import NoiseLaw
 from ...public.grids import edge_candidates
 from ...public.model import Model
 from ...public.rows import Rows
-from ...public.schema import Category, Feature, Number, Schema
+from ...public.schema import Category, Feature, Schema
 from ...query import Choice, Joint, Sum
 from ...query.bounds import Ball, Cells
 from ...query.scores import QuantileScore
@@ -29,22 +29,21 @@ from ..common.projection import project_counts
 from . import accumulate
 from .accumulate import Intervals
 from .results import EffectCurve
-from .steps import CLIPS, COUNTED, ClippedSteps, CombinedSteps, OnGrid, StepSize
+from .steps import CLIPS, ClippedSteps, CombinedSteps, OnGrid, StepSize
 from .variation import MARGIN, public_curves
 
 SPREAD = 2.0
 """How far a category's mean step is taken to be from that of public records, in standard deviations of theirs."""
 COMPARED = 256
 """The most categories whose steps are compared with those of public records."""
-import os
-BEYOND = float(os.environ.get("BEYOND", 2))
-FLOOR=float(os.environ.get('FLOOR',1))
-CELLS=float(os.environ.get('CELLS',3))
-RELATIVE=float(os.environ.get('RELATIVE',4))
-CLIPSHARE=Fraction(os.environ.get('CLIPSHARE','1/20'))
-UP=float(os.environ.get('UP','1.4'))
-HID=float(os.environ.get('HID','2'))
-BLIND = float(os.environ.get("BLIND", 1.5))
+BEYOND = 4.0
+"""How many records a clip may leave beyond it, for each that the noise of the curve is worth: noise against bias."""
+BLIND = 2.5
+"""How many times the noise of the curve that of what was cut off may move it: clips are not smaller than that allows."""
+LIKELY = 0.7
+"""The clip that a preview expects, as a part of the largest step that people's are taken to have."""
+FURTHER = 1.5
+"""Steps are taken to reach so many clips, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +83,6 @@ class Details:
     """What planning settled."""
 
     along: tuple[Along, ...]
-    epsilon: float
-    """For one feature."""
     columns: tuple[str, ...]
     """What the model reads."""
     unit: NoiseLaw
@@ -104,8 +101,6 @@ class Settled:
     """Of the borders, in the mean that centres the curve."""
     asked: np.ndarray
     """The combinations of sums to ask for."""
-    largest: float
-    """A step that people's are taken not to exceed."""
 
 
 @once_positional("intervals")
@@ -163,78 +158,73 @@ class AccumulatedEffects(AlongFeatures):
     def plan(self, public: Public) -> Plan:
         columns, epsilon = self.columns(public.schema), public.epsilon_like / len(self.features)
         pays = self.intervals or accumulate.interval_count(public.rows_or_default, epsilon)
+        every = all(isinstance(public.schema[name], Category) for name in self.features)
+        # Categories need their counts less precisely (no borders hang on them) and their steps more.
+        places, clips = (Fraction(10, 100), Fraction(5, 100)) if every else (Fraction(20, 100), Fraction(10, 100))
+        counts = Joint([Along(name, public.schema[name], np.arange(2.0), 1).places for name in self.features])
         along = []
         for name in self.features:
             feature = public.schema[name]
             grid = edge_candidates(feature)
-            if isinstance(feature, Number) :
-                std = 4 / 0.2 / epsilon
-                most = max(CELLS * pays + 1, (public.rows_or_default / (RELATIVE * std)) ** 2 / pays)
-                if len(grid) > most:
-                    stride = int(np.ceil((len(grid)-1) / (most-1)))
-                    grid = grid[np.unique(np.rint(np.linspace(0, len(grid)-1, int(np.ceil((len(grid)-1)/stride))+1)).astype(int))]
-            along.append(Along(name, feature, grid, len(grid) - 1 if isinstance(feature, Category) else pays))
+            if isinstance(feature, Category):
+                along.append(Along(name, feature, grid, len(grid) - 1))
+            else:
+                std = public.stage("places", counts, places).noise.std
+                along.append(Along(name, feature, accumulate.coarser(grid, pays, public.rows_or_default, std), pays))
             # Steps between too many categories are refused here, before anything is paid for.
             steps_bound(public, along[-1].intervals, self.model.range)
-        # Categories need their counts less precisely (no borders hang on them) and their steps more.
-        places = Fraction(10 if all(a.categorical for a in along) else 20, 100)
-        clips = [(f"clip {name}", CLIPSHARE / len(self.features)) for name in self.features]
+        unit = public.stage("steps", Joint([Sum(_nothing, steps_bound(public, 1, 1.0)) for _ in along]), 1 - places - clips)
+        looks = [(f"clip {name}", clips / len(self.features)) for name in self.features]
         first = public.stage("places", Joint([a.places for a in along]), places)
-        stages = (first, *later([*clips, ("steps", 1 - places - CLIPSHARE)]))
-        unit = Joint([Sum(_nothing, steps_bound(public, a.intervals + 1, 1.0)) for a in along])
-        return Plan(public, stages, Details(tuple(along), epsilon, columns, public.stage("steps", unit, stages[-1].share).noise))
+        stages = (first, *later([*looks, ("steps", 1 - places - clips)]))
+        return Plan(public, stages, Details(tuple(along), columns, unit.noise))
 
     def run(self, ask: Ask) -> Explanation:
         public, details = ask.public, ask.plan.details
         places = ask.total("places")
-        settled = []
-        for i, along in enumerate(details.along):
-            cells = _clean_counts(places.part(i), public.rows)
-            settled.append(self.settled(ask, along, cells, places.noise, places.part(i).numbers))
+        settled = [self.settled(ask, along, places.part(i), places.noise) for i, along in enumerate(details.along)]
         released = ask.total("steps", Joint([steps_query(public, one, details.columns) for one in settled]))
         return self.joined(
             {one.along.name: self.curve(public, one, released.part(i), places.noise) for i, one in enumerate(settled)}
         )
 
-    def settled(self, ask: Ask, along: Along, cells: np.ndarray, count_law: NoiseLaw, raw) -> Settled:
+    def settled(self, ask: Ask, along: Along, noisy: Answer, count_law: NoiseLaw) -> Settled:
         """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
-        details, counts = ask.plan.details, cells[: len(along.grid)]
+        public, details, most = ask.public, ask.plan.details, self.model.range
+        cells = _clean_counts(noisy, public.rows)
+        counts = cells[: len(along.grid)]
         intervals = along.between(counts, count_law)
         if not along.categorical:
-            error = count_law.std * np.sqrt((intervals.share**2).sum(axis=1))
-            inside = intervals.share @ raw[: len(along.grid)]
-            if ask.public.rows is not None:
-                inside = project_counts(np.append(inside, raw.sum() - inside.sum()), float(ask.public.rows))[:-1]
-            intervals = replace(intervals, mass=np.maximum(inside, error * FLOOR))
+            intervals = accumulate.recounted(intervals, noisy.numbers, public.rows, count_law.std)
         weights = accumulate.centring_weights(intervals, counts, along.grid)
-        asked = combinations(ask.public, intervals.mass, weights)
-        reach = accumulate.curve_of_sums(intervals.mass, weights)
-        noise = np.sqrt(((reach @ np.linalg.inv(asked)) ** 2).sum(axis=1).mean()) / np.sqrt((reach**2).max(axis=1).mean())
-        q = _clip_quantile(BEYOND * noise * details.unit.std, counts.sum())
-        most = self.model.range
-        usual = largest_step(ask.public, self.model, along, intervals)
-        clips = CLIPS[np.minimum(CLIPS * BLIND * noise, 1) * most >= usual] * most
-        if not along.categorical:
-            clips = clips[:np.searchsorted(clips, UP * usual)+1]
+        asked = combinations(public, intervals.mass, weights)
+        worth = accumulate.noise_of_curve(intervals.mass, weights, asked)
+        # Thin categories, of which little is kept, would decide alone what noise is worth.
+        beyond = BEYOND * details.unit.std * (len(intervals) ** 0.5 if along.categorical else worth)
+        usual = largest_step(public, self.model, along, intervals)
+        clips = most * CLIPS[CLIPS * most * BLIND * worth >= usual * (1 - 1e-9)]
+        clips = clips if len(clips) else np.array([most])
+        if not along.categorical:  # between categories people's steps are often far larger than those of public records
+            clips = clips[: np.searchsorted(clips, MARGIN * usual) + 1]
         sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
-        choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(q))
+        choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(_clip_quantile(beyond, counts.sum())))
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
-        largest = min(most, max(usual, HID * clip))
-        hidden = 0.0 if clip >= most else max(largest, 1.5*clip)
+        hidden = 0.0 if clip >= most else max(usual, FURTHER * clip)
         steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
-        return Settled(along, cells, steps, weights, asked, largest)
+        return Settled(along, cells, steps, weights, asked)
 
     def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
         """Solve, divide, accumulate and centre: released numbers only."""
         along, intervals, clip = one.along, one.steps.intervals, one.steps.clip
         hidden, gaussian = one.steps.hidden, public.spend.currency == "rho"
+        most = min(hidden or self.model.range, self.model.range)
         law, mass = answer.noise.times(clip), intervals.mass
         sums = np.linalg.solve(one.asked, answer.numbers[: len(intervals)] * clip)
         like, spread = public_steps(public, self.model, along, intervals)
         keep = np.ones(len(mass))
         if like is not None and spread is not None:
             keep = accumulate.kept_part(like, spread, mass, one.asked, law.std, count_law.std)
-        own = accumulate.mean_effects(sums, mass, one.largest)
+        own = accumulate.mean_effects(sums, mass, most)
         effects = own if like is None else keep * own + (1 - keep) * like
         place, share = intervals.places()
         return EffectCurve(
@@ -246,7 +236,7 @@ class AccumulatedEffects(AlongFeatures):
             weights=one.weights,
             factorised=gaussian,
             clip=clip,
-            most=one.largest,
+            most=most,
             floor=count_law.scale if along.categorical else 1.0,
             sum_law=law,
             count_law=count_law,
@@ -256,9 +246,9 @@ class AccumulatedEffects(AlongFeatures):
             place=place.astype(float),
             share=share,
             categorical=along.categorical,
-            cut_off=float(answer.numbers[-1] / COUNTED * hidden) if hidden else 0.0,
+            cut_off=float(answer.numbers[-1] * hidden) if hidden else 0.0,
             hidden=hidden,
-            counted=COUNTED,
+            counted=1.0,
             like_public=like,
             keep=None if like is None else keep,
             spread=spread,
@@ -281,35 +271,41 @@ class AccumulatedEffects(AlongFeatures):
         )
 
     def expected(self, plan: Plan) -> Expected:
-        public, rows = plan.public, plan.public.planning_rows
-        clips, sums, guessed = [], [], []
-        for along in plan.details.along:
-            k = along.likely_intervals
-            clip, effects = likely_steps(public, self.model, along, k)
-            clips.append(clip)
-            guessed.append(effects)
-            sums.append(Sum(_nothing, steps_bound(public, k, clips[-1])))
-        noise = public.stage("steps", Joint(sums), plan["steps"].share).noise
         labels: list[str] = []
-        errors: list[np.ndarray] = []
-        for along, clip, effects in zip(plan.details.along, clips, guessed):
-            k, count_std = len(effects), plan["places"].noise.std * max(1.0, (len(along.grid) / len(effects)) ** 0.5)
-            mass, weights = likely_masses(along, k, rows, plan["places"].noise.scale), np.full(k + 1, 1 / (k + 1))
-            asked, law = combinations(public, mass, weights), noise.times(clip)
-            like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
-            keep = np.ones(k)
-            if like is not None and spread is not None:
-                keep = accumulate.kept_part(like, spread, mass, asked, law.std, plan["places"].noise.std)
-            alone = accumulate.noise_alone(mass / keep, weights, asked, law, effects, count_std, 0.95)
-            away = accumulate.curve_of_sums(np.ones(k), weights) * (0 if spread is None else (1 - keep) * spread)
-            errors.append(np.hypot(alone, 1.96 * np.sqrt((away**2).sum(axis=1))))
-            labels += [f"{along.name}, border {i}" for i in range(k + 1)]
-        error = np.concatenate(errors)
-        notes = (
+        usual: list[np.ndarray] = []
+        most: list[np.ndarray] = []
+        for along in plan.details.along:
+            usual.append(self.foreseen(plan, along))
+            most.append(self.foreseen(plan, along, at_most=True) if along.categorical else usual[-1])
+            labels += [f"{along.name}, border {i}" for i in range(len(usual[-1]))]
+        error, at_most = np.concatenate(usual), np.concatenate(most)
+        notes = [
             "assumes equally filled intervals, categories of which the second is half as frequent as the first and so on, and "
-            "steps and a clip like those of public records; the bars of the result are wider by what the clip may have cut off",
-        )
-        return Expected(tuple(labels), error, float(2**0.5 * error.max()), notes)
+            "steps and a clip like those of public records; the bars of the result are wider by what the clip may have cut off"
+        ]
+        if at_most.max() > 1.05 * error.max():
+            notes.append(
+                f"between categories: up to ±{at_most.max():.2g} if people's steps are as large as the model's range allows, as "
+                "those of a model that has learnt its records by heart are, or if categories are thinner"
+            )
+        return Expected(tuple(labels), error, float(2**0.5 * error.max()), tuple(notes), at_most)
+
+    def foreseen(self, plan: Plan, along: Along, at_most: bool = False) -> np.ndarray:
+        """Half-widths along one feature: with steps like those of public records, or with what can be at most."""
+        public, noise, count_law = plan.public, plan.details.unit, plan["places"].noise
+        k = along.likely_intervals
+        clip, effects = likely_steps(public, self.model, along, k)
+        mass = likely_masses(along, k, public.planning_rows, count_law.scale, halving=at_most)
+        weights = np.full(k + 1, 1 / (k + 1))
+        asked, law = combinations(public, mass, weights), noise.times(self.model.range if at_most else clip)
+        like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
+        keep = np.ones(k)
+        if like is not None and spread is not None:
+            keep = accumulate.kept_part(like, spread, mass, asked, law.std, count_law.std)
+        count_std = count_law.std * max(1.0, (len(along.grid) / k) ** 0.5)
+        alone = accumulate.noise_alone(mass / keep, weights, asked, law, effects, count_std, 0.95)
+        away = accumulate.curve_of_sums(np.ones(k), weights) * (0 if spread is None else (1 - keep) * spread)
+        return np.hypot(alone, 1.96 * np.sqrt((away**2).sum(axis=1)))
 
     def describe(self) -> dict[str, Any]:
         return {"explainer": "AccumulatedEffects", "features": list(self.features), "intervals": self.intervals}
@@ -357,15 +353,16 @@ def likely_steps(public: Public, model: Model, along: Along, intervals: int) -> 
     steps = np.diff(public_curves(model, public.schema, along.name, borders), axis=1)
     part = min(1.0, MARGIN * max(float(np.abs(steps).max()), 0.01))
     # Clips of categories reach up to the range, and people's steps are often larger than those of public records.
-    return model.range * (part**0.5 if along.categorical else part), model.range * steps.mean(axis=0)
+    return model.range * (part**0.5 if along.categorical else LIKELY * part), model.range * steps.mean(axis=0)
 
 
-def likely_masses(along: Along, intervals: int, rows: float, noise: float) -> np.ndarray:
+def likely_masses(along: Along, intervals: int, rows: float, noise: float, halving: bool = False) -> np.ndarray:
     """Equally many records in all intervals; of categories many in few, in no order that anybody knows."""
     if not along.categorical:
         return np.full(intervals, max(rows / intervals, 1.0))
-    mass = 1 / np.arange(1.0, intervals + 2)
-    mixed = np.argsort(np.arange(1, intervals + 2) * 0.618034 % 1)
+    order = np.arange(1.0, intervals + 2)
+    mass = 0.5**order if halving else 1 / order
+    mixed = np.argsort(order * 0.618034 % 1)
     mass = (rows * mass / mass.sum())[mixed][:intervals]
     return np.maximum(mass, max(noise, 1.0))
 

@@ -12,9 +12,6 @@ from ...public.model import Model
 from ...public.rows import Rows
 from .accumulate import Intervals
 
-COUNTED = 1.0
-"""What a record of which `hidden` is cut off brings to the count of that, in clips."""
-
 CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
 """Candidate clips, as parts of the model's range."""
 
@@ -78,7 +75,7 @@ class ClippedSteps(Steps):
 
     clip: float
     hidden: float = 0.0
-    """The most that may be cut off a record's steps; nothing is counted where it is 0."""
+    """The most that may be cut off a record's steps, more than the clip; nothing is counted where it is 0."""
 
     def __call__(self, rows: Rows) -> Any:
         cell, steps = self.differences(rows)
@@ -87,15 +84,15 @@ class ClippedSteps(Steps):
         steps = steps * np.where(size > self.clip, kept * self.clip / np.maximum(size, 1e-300), 1.0)[:, None]
         if self.hidden:
             cell = np.hstack([cell, np.full((len(cell), 1), len(self.intervals))])
-            steps = np.hstack([steps, COUNTED * self.clip * off[:, None]])
+            steps = np.hstack([steps, self.clip * off[:, None]])
         return cell, np.zeros(cell.shape), steps
 
     def cut(self, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(what a record of more than a clip keeps, as a part of the clip; what was cut off, as a part of `hidden`)."""
         if not self.hidden:
             return np.ones(len(size)), np.zeros(len(size))
-        beyond = np.clip((size - self.clip) / (self.hidden - COUNTED * self.clip), 0.0, 1.0)
-        return 1 - COUNTED * beyond, beyond
+        off = np.clip((size - self.clip) / (self.hidden - self.clip), 0.0, 1.0)
+        return 1 - off, off
 
 
 @dataclass(frozen=True, eq=False)
