@@ -103,7 +103,7 @@ def of_forest(options) -> Iterator[Case]:
     for data, names in FEATURES.items():
         of = task(data, "anchors", options.shared, options.cache)
         for name in names:
-            if isinstance(of.schema[name], pel.Category) or options.numbers:
+            if isinstance(of.schema[name], pel.Category) != options.numbers:
                 values = of.codes[:, of.names.index(name)].astype(float)[: options.rows]
                 yield Case(
                     f"{data} {name}", of.schema[name], OUTPUT[data], values,
@@ -157,9 +157,10 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--judge", action="store_true", help="the tables that were not used to choose settings")
     parser.add_argument("--forest", action="store_true", help="columns of the published comparison")
-    parser.add_argument("--numbers", action="store_true", help="with --forest: numbers, too")
+    parser.add_argument("--numbers", action="store_true", help="with --forest: its numbers")
     parser.add_argument("--rows", type=int, help="take so many records of each table")
     parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--categories", action="store_true", help="categories only")
     parser.add_argument("--only", help="only columns whose name contains this text")
     options = parser.parse_args()
     if not has_data(options.shared):
@@ -172,7 +173,7 @@ def main() -> int:
         cases = [of_forest(options)]
     else:
         tables = JUDGING if options.judge else CHOOSING
-        cases = [part(table, options) for table in tables for part in (numbers, categories)]
+        cases = [part(table, options) for table in tables for part in (numbers, categories)[options.categories :]]
     print("| column | account | covered | error / range | half-width / error | clip / range | error / preview | / most |")
     print("|---" * 8 + "|")
     rows: dict[str, list[dict[str, float]]] = {}

@@ -299,11 +299,10 @@ class ErrorModel:
             found[:, j] = np.interp(cut, room, np.concatenate([[0.0], np.cumsum(worth[order] * self.hidden * self.mass[order])]))
         return found
 
-    def _count_errors(self) -> np.ndarray:
-        """Copies of the error of the cleaned counts: noise is added to them, and they are cleaned again.
+    def _count_errors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the error of the cleaned counts, and of the noise alone: noise is added to them, and they are cleaned again.
 
-        Cells below their noise are taken as empty: what cleaning left there is noise, kept because it was positive, and
-        all of it is error.
+        Cells below their noise are taken as empty: what cleaning left there is noise, kept because it was positive.
         """
         size = len(self.cells)
         ghost = self.cells <= self.count_law.half_width(1 - 1 / max(size, 4))

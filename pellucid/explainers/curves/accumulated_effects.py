@@ -40,9 +40,9 @@ BEYOND = 4.0
 """How many records a clip may leave beyond it, for each that the noise of the curve is worth: noise against bias."""
 BLIND = 2.5
 """How many times the noise of the curve that of what was cut off may move it: clips are not smaller than that allows."""
-LIKELY = 0.7
+LIKELY = 0.8
 """The clip that a preview expects, as a part of the largest step that people's are taken to have."""
-FURTHER = 1.5
+FURTHER = 2.0
 """Steps are taken to reach so many clips, at least."""
 
 
@@ -160,7 +160,7 @@ class AccumulatedEffects(AlongFeatures):
         pays = self.intervals or accumulate.interval_count(public.rows_or_default, epsilon)
         every = all(isinstance(public.schema[name], Category) for name in self.features)
         # Categories need their counts less precisely (no borders hang on them) and their steps more.
-        places, clips = (Fraction(10, 100), Fraction(5, 100)) if every else (Fraction(20, 100), Fraction(10, 100))
+        places, clips = Fraction(10 if every else 20, 100), Fraction(10, 100)
         counts = Joint([Along(name, public.schema[name], np.arange(2.0), 1).places for name in self.features])
         along = []
         for name in self.features:
@@ -207,7 +207,9 @@ class AccumulatedEffects(AlongFeatures):
         if not along.categorical:  # between categories people's steps are often far larger than those of public records
             clips = clips[: np.searchsorted(clips, MARGIN * usual) + 1]
         sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
-        choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(_clip_quantile(beyond, counts.sum())))
+        choice = Choice(
+            Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(_clip_quantile(beyond, counts.sum()))
+        )
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
         hidden = 0.0 if clip >= most else max(usual, FURTHER * clip)
         steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
@@ -276,7 +278,7 @@ class AccumulatedEffects(AlongFeatures):
         most: list[np.ndarray] = []
         for along in plan.details.along:
             usual.append(self.foreseen(plan, along))
-            most.append(self.foreseen(plan, along, at_most=True) if along.categorical else usual[-1])
+            most.append(self.foreseen(plan, along, at_most=True))
             labels += [f"{along.name}, border {i}" for i in range(len(usual[-1]))]
         error, at_most = np.concatenate(usual), np.concatenate(most)
         notes = [
@@ -295,7 +297,7 @@ class AccumulatedEffects(AlongFeatures):
         public, noise, count_law = plan.public, plan.details.unit, plan["places"].noise
         k = along.likely_intervals
         clip, effects = likely_steps(public, self.model, along, k)
-        mass = likely_masses(along, k, public.planning_rows, count_law.scale, halving=at_most)
+        mass = likely_masses(along, k, public.planning_rows, count_law.scale, thin=at_most)
         weights = np.full(k + 1, 1 / (k + 1))
         asked, law = combinations(public, mass, weights), noise.times(self.model.range if at_most else clip)
         like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
@@ -356,12 +358,12 @@ def likely_steps(public: Public, model: Model, along: Along, intervals: int) -> 
     return model.range * (part**0.5 if along.categorical else LIKELY * part), model.range * steps.mean(axis=0)
 
 
-def likely_masses(along: Along, intervals: int, rows: float, noise: float, halving: bool = False) -> np.ndarray:
+def likely_masses(along: Along, intervals: int, rows: float, noise: float, thin: bool = False) -> np.ndarray:
     """Equally many records in all intervals; of categories many in few, in no order that anybody knows."""
     if not along.categorical:
         return np.full(intervals, max(rows / intervals, 1.0))
     order = np.arange(1.0, intervals + 2)
-    mass = 0.5**order if halving else 1 / order
+    mass = 3.0**-order if thin else 1 / order
     mixed = np.argsort(order * 0.618034 % 1)
     mass = (rows * mass / mass.sum())[mixed][:intervals]
     return np.maximum(mass, max(noise, 1.0))
