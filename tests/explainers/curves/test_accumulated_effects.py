@@ -6,7 +6,7 @@ from people import make_people, risk
 
 import pellucid as pel
 from pellucid.explainers.curves import accumulate
-from pellucid.explainers.curves.steps import COUNTED, ClippedSteps
+from pellucid.explainers.curves.steps import ClippedSteps, CombinedSteps
 
 BUDGET = pel.Budget(epsilon=100.0)
 
@@ -145,19 +145,18 @@ def test_outputs_that_floats_cannot_step_through_are_refused(people, schema, out
     assert session.spent == 0
 
 
-@pytest.mark.parametrize("hidden", [0.05, 0.1, 0.4])
-def test_steps_and_what_is_cut_off_share_the_ball(hidden):
-    """Whatever a record's steps add up to: in the L1 ball, with combinations in the Euclidean one, and nothing lost uncounted."""
-    steps = ClippedSteps(None, "x", None, None, 0.1, hidden)
-    size = np.linspace(0, 1, 2001)
-    left, off = steps.cut(size)
-    used, counted = left * size / 0.1, COUNTED * off
-    assert ((left >= 0) & (left <= 1) & (off >= 0) & (off <= 1)).all()
-    assert (used + counted).max() <= 1 + 1e-9 and np.hypot(used, 2 * counted).max() <= 1 + 1e-9
-    lost = (1 - left) * size
-    whole = size <= 0.1 + hidden
-    assert (lost[whole] <= off[whole] * hidden + 0.1 + 1e-9).all() and (off[size <= 0.1] == 0).all()
-    np.testing.assert_allclose(lost[(off < 1) & (left > 0)], (off * hidden)[(off < 1) & (left > 0)], atol=1e-12)
+@pytest.mark.parametrize("hidden", [0.11, 0.2, 0.4, 1.0])
+@pytest.mark.parametrize(("kind", "norm"), [(ClippedSteps, np.add), (CombinedSteps, np.hypot)], ids=["L1", "Euclidean"])
+def test_steps_and_what_is_cut_off_share_the_ball(kind, norm, hidden):
+    """Whatever a record's steps add up to: they use the ball up and no more, and nothing is lost uncounted up to `hidden`."""
+    steps = kind(None, "x", None, None, 0.1, hidden)
+    size = np.linspace(0.1, 1.2, 2001)
+    kept, off = steps.cut(size)
+    assert ((kept >= 0) & (kept <= 1) & (off >= 0) & (off <= 1)).all() and off[0] == pytest.approx(0, abs=1e-7)
+    np.testing.assert_allclose(norm(kept, off), 1, atol=1e-9)
+    inside = size <= hidden
+    np.testing.assert_allclose((size - kept * 0.1)[inside], (off * hidden)[inside], atol=1e-9)
+    assert (np.diff(off) >= -1e-12).all()
 
 
 @pytest.mark.parametrize("budget", [pel.Budget(epsilon=1.0), pel.Budget(epsilon=1.0, delta=1e-6)], ids=["pure", "zCDP"])
