@@ -113,9 +113,9 @@ class AccumulatedEffects(AlongFeatures):
     beside what the clip cut off. Dividing by the noisy counts, accumulating and centring cost nothing more; in zCDP accounts a
     factorisation of the accumulation spreads the noise. Categories are stepped through in their declared order. `.clip` says
     how large a step may be: larger ones were scaled down, a bias that error bars include, if people's steps are not more than
-    1.4 times as large as the largest of public records. Where few people are behind a step between categories, the mean step of
-    public records stands in for it, as far as released counts and the laws of the noise say (`.keep`). A list of features is one
-    joint release with `.curves[name]`.
+    1.4 times as large as the largest of public records, or than twice the clip. Where few people are behind a step between
+    categories, the mean step of public records stands in for it, as far as released counts and the laws of the noise say
+    (`.keep`). A list of features is one joint release with `.curves[name]`.
 
     Claim: ale-ties, on cell-sum and quantile-span. Assumes that the model is a function of one row.
     Papers: "Tailoring differential privacy to any explainer" (private ALE); Apley and Zhu (2020).

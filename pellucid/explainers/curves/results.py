@@ -120,6 +120,25 @@ class EffectCurve(AnyCurve):
         return found
 
     @property
+    def covers(self) -> str:
+        """Which part of the declared range the curve runs over, where it is not all of it; else empty."""
+        if self.categorical or (self.x[0] <= self.grid[0] and self.x[-1] >= self.grid[-1]):
+            return ""
+        ends, declared = (f"{float(v):g}" for v in (self.x[0], self.x[-1])), (f"{float(v):g}" for v in self.grid[[0, -1]])
+        return f"from {' to '.join(ends)} of {' to '.join(declared)}: how many people are beyond is not told from noise"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, *([f"{self.feature}: the curve runs {self.covers}."] if self.covers else []))
+
+    def plot(self, ax: Any = None) -> Any:
+        ax = super().plot(ax)
+        if self.covers:
+            ax.set_xlim(float(self.grid[0]), float(self.grid[-1]))
+            ax.set_xlabel(f"{self.feature} ({self.covers})")
+        return ax
+
+    @property
     def effects(self) -> np.ndarray:
         """The noisy mean effect of each interval; where few people are behind it, partly that of public records."""
         own = accumulate.mean_effects(self.sums, self.counts, self.most)
@@ -129,10 +148,10 @@ class EffectCurve(AnyCurve):
         """(lower, upper): covers the accumulated effects over these intervals, without noise and without a clip, about `level` of
         the time.
 
-        What the clip took off was counted, and is taken to lie where it moves the curve most. The count has noise, which the bars
-        allow for, and takes no record's steps for more than 1.4 times the largest of public records. Results of a version that
-        did not count it are about the curve of the same clip. Where few people are behind a step between categories, it is taken
-        to be about as far from that of public records as their own steps are from each other.
+        What the clip took off was counted, and is taken to lie where it moves each border most. The count has noise, which the
+        bars allow for, and takes no record's steps for more than `.hidden`: 1.4 times the largest of public records, or twice the
+        clip. Results of a version that did not count it are about the curve of the same clip. Where few people are behind a step
+        between categories, it is taken to be about as far from that of public records as their own steps are from each other.
         """
         borders = np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float)
         half = accumulate.ErrorModel(

@@ -208,3 +208,49 @@ def test_thin_categories_lean_on_public_records_and_thick_ones_do_not(seeded):
     exact = accumulate.curve(truth, own.weights)
     covered = np.mean([(one.interval()[0] <= exact) & (exact <= one.interval()[1]) for one in made])
     assert covered > 0.9
+
+
+def test_a_curve_over_part_of_the_range_says_so(seeded):
+    """In its notes and in its picture; one over all of the range says nothing."""
+    declared = pel.Schema({"x": pel.Number(0, 100, integer=True)})
+    model = pel.Model(lambda d: d["x"] / 100, output=(0, 1), features=["x"], trained_on="other data")
+
+    def released(values):
+        session = pel.Session({"x": values}, declared, pel.Budget(2.0))
+        return session.release(pel.AccumulatedEffects(model, "x"), epsilon=2.0)
+
+    part, whole = released([20 + i % 30 for i in range(3000)]), released([i % 101 for i in range(3000)])
+    assert part.covers.startswith(f"from {part.x[0]:g} to {part.x[-1]:g} of 0 to 100") and part.covers in part.notes[-1]
+    ax = part.plot()
+    assert part.covers in ax.get_xlabel() and ax.get_xlim() == (0, 100)
+    assert whole.covers == "" and not whole.notes
+
+
+def test_few_people_get_a_coarser_grid_and_their_intervals_all_who_are_inside():
+    """Cells that cleaning emptied still count for the interval around them, and the noise of an interval is that of few cells."""
+    assert len(accumulate.coarser(np.arange(257.0), 11, 300, 28.0)) == 34
+    np.testing.assert_array_equal(accumulate.coarser(np.arange(65.0), 11, 100_000, 28.0), np.arange(65.0))
+    counts = np.array([100.0, 0, 80, 0, 0, 120, 0, 100])
+    made = accumulate.rank_intervals(counts, 3)
+    np.testing.assert_allclose(made.share.sum(axis=0)[[1, 3, 4, 6]], 1)
+    noisy = np.array([100.0, 7, 80, -6, 5, 120, -4, 100])
+    again = accumulate.recounted(made, noisy, None, 1.0)
+    np.testing.assert_allclose(again.mass, made.share @ noisy)
+    assert accumulate.recounted(made, noisy, 400, 1.0).mass.sum() <= 400 + 1e-9
+
+
+def test_previews_say_what_errors_may_be_at_most(seeded):
+    """Where people's steps between categories are far larger than those of public records, which a preview cannot know."""
+    declared = pel.Schema({"group": pel.Category(["a", "b", "c"]), "by": pel.Number(0, 1)})
+    model = pel.Model(
+        lambda d: 0.5 + np.where(d["by"] == 0.5, 0.4, 0.001) * d["group"].map({"a": -1, "b": 1, "c": -1}).astype(float),
+        output=(0, 1), features=["group", "by"], trained_on="other data",
+    )  # fmt: skip
+    people = {"group": [("a", "b", "c")[i % 3] for i in range(3000)], "by": [0.5] * 3000}
+    session = pel.Session(people, declared, pel.Budget(1.0))
+    preview = session.preview(pel.AccumulatedEffects(model, "group"), epsilon=1.0)
+    assert any("up to ±" in note for note in preview.notes)
+    expected = pel.AccumulatedEffects(model, "group").expected(session.plan(pel.AccumulatedEffects(model, "group"), epsilon=1.0))
+    made = session.release(pel.AccumulatedEffects(model, "group"), epsilon=1.0)
+    exact = accumulate.curve(np.array([0.8, -0.8]), made.weights)
+    assert np.abs(made.y - exact).max() < 2 * expected.at_most.max() and (expected.at_most > expected.error).all()
