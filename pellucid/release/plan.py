@@ -130,6 +130,8 @@ class Expected:
     notes: tuple[str, ...] = ()
     typical: np.ndarray | None = None
     """Root mean square errors of the outputs, where they are expected to be less than error bars must allow for."""
+    at_most: np.ndarray | None = None
+    """What the half-widths may become where public things cannot tell; None where they can."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Everything here is post-processing: no rows are in scope, and nothing here is se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from ..common.projection import project_counts
 DRAWS = 3000
 """Simulated copies of the noise behind each error bar."""
 
+CELLS = 3
+"""Of a histogram for each interval, at least."""
+CLEAR = 1 / 6
+"""The noise of the people of an interval, as a part of them, up to which the cells of a histogram may be finer."""
+
 FIXED_POINT_STEPS = 25
 """Of the factorisation: enough for its error to be within a per cent of the best."""
 
@@ -22,6 +27,17 @@ FIXED_POINT_STEPS = 25
 def interval_count(rows: int, epsilon: float) -> int:
     """How many intervals pay: each is a divisor of the next, so that the borders of few are borders of many."""
     return max(k for k in (3, 11, 33, 99) if k == 3 or k <= 1.1 * (rows * epsilon) ** 0.4)
+
+
+def coarser(grid: np.ndarray, intervals: int, rows: int, std: float) -> np.ndarray:
+    """Every so manyeth value of a grid, so that the noise of all cells of an interval is not more than a part of its people.
+
+    With G cells an interval has the noise of G/K of them, and n/K people.
+    """
+    most = max(CELLS * intervals, (CLEAR * rows / std) ** 2 / intervals)
+    if len(grid) - 1 <= most:
+        return grid
+    return grid[np.unique(np.rint(np.linspace(0, len(grid) - 1, int(most) + 1)).astype(int))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +104,23 @@ def rank_intervals(counts: np.ndarray, intervals: int, noise: float = 0.0) -> In
     grow = np.where(np.isfinite(grow), np.maximum(grow, 1.0), 1.0)
     share = np.where(counts > 0, grow[:, None] * overlap / np.maximum(counts, 1e-12), 0.0)
     share = _at_most_two(share / np.maximum(share.sum(axis=0), 1.0))
+    # Cells that noise made empty count for the interval around them: people may be there.
+    empty = np.flatnonzero((counts <= 0) & (np.arange(len(counts)) >= first) & (np.arange(len(counts)) <= last))
+    ends = edges[1:][real]
+    share[np.minimum(np.searchsorted(ends, empty), len(ends) - 1), empty] = 1.0
     return Intervals(edges[:-1][real], edges[1:][real], share, np.maximum((share * counts).sum(axis=1), 1.0))
+
+
+def recounted(intervals: Intervals, noisy: np.ndarray, rows: int | None, std: float) -> Intervals:
+    """The people of the intervals from noisy counts as they were released, to which cleaning does not add what it took elsewhere.
+
+    Cells that were cut at zero and cells that were not would make people out of noise. What is left is moved to the nearest
+    that could be, with those outside the intervals; no interval has less than its noise.
+    """
+    mass = intervals.share @ noisy[: intervals.share.shape[1]]
+    if rows is not None:
+        mass = project_counts(np.append(mass, noisy.sum() - mass.sum()), float(rows))[:-1]
+    return replace(intervals, mass=np.maximum(mass, np.maximum(std * np.sqrt((intervals.share**2).sum(axis=1)), 1.0)))
 
 
 def _at_most_two(share: np.ndarray) -> np.ndarray:
@@ -131,6 +163,12 @@ def curve_of_sums(mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The matrix that turns sums of steps into the centred curve."""
     prefix = np.concatenate([np.zeros((1, len(mass))), np.tril(np.ones((len(mass), len(mass))))])
     return (prefix - weights @ prefix) / mass
+
+
+def noise_of_curve(mass: np.ndarray, weights: np.ndarray, asked: np.ndarray) -> float:
+    """The noise of a border, in such as that of one sum would make where it counts most."""
+    workload = curve_of_sums(mass, weights)
+    return float(np.sqrt(((workload @ np.linalg.inv(asked)) ** 2).sum(axis=1).mean() / (workload**2).max(axis=1).mean()))
 
 
 def _error(workload: np.ndarray, asked: np.ndarray) -> float:
@@ -218,47 +256,53 @@ class ErrorModel:
         The counts enter twice, in the mean effects and in the centring, with the same noise.
         """
         self.sum_law.half_width(level)  # refuses a level that is not a probability
-        shift = self._count_errors()
+        shift, plain = self._count_errors()
         size, values = len(self.sums), len(self.place)
         moved = np.zeros((DRAWS, size))
         for j in range(self.place.shape[1]):
             inside = np.flatnonzero(self.place[:, j] >= 0)
-            np.add.at(moved.T, self.place[inside, j].astype(int), (shift[:, inside] * self.share[inside, j]).T)
+            np.add.at(moved.T, self.place[inside, j].astype(int), (plain[:, inside] * self.share[inside, j]).T)
         law = NoiseLaw(self.sum_law.kind, self.sum_law.scale, max(self.sum_law.size, size + 1))
         drawn = law.draws(DRAWS, seed=1)
         noise = drawn[:, :size] @ np.linalg.inv(self.asked).T
-        again = mean_effects(self.sums + noise, np.maximum(self.mass + moved, self.floor), self.most)
-        errors = again - mean_effects(self.sums, self.mass, self.most)
+        # What may be the truth: what was released, without errors like those that are drawn. A sum that was divided by far too
+        # many people belongs to a far larger step, while far too few people make one only somewhat smaller.
+        truth = mean_effects(self.sums - noise, np.maximum(self.mass - moved, self.floor), self.most)
+        errors = mean_effects(self.sums, self.mass, self.most) - truth
         if np.any(np.less(self.keep, 1)):
             apart = NoiseLaw("gaussian", 1.0, size).draws(DRAWS, seed=3) * np.minimum(self.spread, self.most)
             errors = self.keep * errors + (1 - np.asarray(self.keep)) * apart
         paths = np.concatenate([np.zeros((DRAWS, 1)), np.cumsum(errors, axis=1)], axis=1)
         total = max(self.cells[:values].sum(), 1.0)
         centre = paths @ self.weights + shift[:, :values] @ self.on_grid / total
-        away = np.abs(paths - centre[:, None])
-        alone = np.quantile(away, level, axis=0)
+        away = paths - centre[:, None]
+        alone = np.quantile(np.abs(away), level, axis=0)
         if not self.per_count:
             return alone
-        # However much was cut off: its noise and that of the curve are drawn together, and the released count is added.
-        moves = self._moved_by(self.cut_off - drawn[:, size] * self.per_count)
-        return np.maximum(alone, np.quantile(away + moves[:, None], level, axis=0))
+        # What was cut off lies on one side of a border or on the other, at worst: its noise and that of the curve are drawn
+        # together around what was released.
+        moves = self._moved_by(max(self.cut_off, 0.0) - drawn[:, size] * self.per_count)
+        aside = np.maximum(np.quantile(away + moves, level, axis=0), np.quantile(moves - away, level, axis=0))
+        return np.maximum(alone, aside)
 
     def _moved_by(self, cut: np.ndarray) -> np.ndarray:
-        """The furthest that cutting off so much in all can move a border: it lies where it counts most.
+        """The furthest that cutting off so much in all can move each border: it lies where it counts most.
 
-        That is where few people are and much of their own mean is kept; in no mean it is more than the most of one record.
+        Moving one step moves the border by the part of people on its other side, for the curve is centred; a step has few people
+        behind it, or many, and keeps more or less of its own mean; no mean is moved by more than the most of one record.
         """
-        keep = np.broadcast_to(self.keep, self.mass.shape)
-        order = np.argsort(-keep / self.mass)
-        room = np.concatenate([[0.0], np.cumsum(self.hidden * self.mass[order])])
-        reach = np.concatenate([[0.0], np.cumsum(self.hidden * keep[order])])
-        return np.interp(cut, room, reach)
+        reach = np.abs(curve_of_sums(self.mass, self.weights)) * self.keep
+        found = np.empty((len(cut), len(reach)))
+        for j, worth in enumerate(reach):
+            order = np.argsort(-worth)
+            room = np.concatenate([[0.0], np.cumsum(self.hidden * self.mass[order])])
+            found[:, j] = np.interp(cut, room, np.concatenate([[0.0], np.cumsum(worth[order] * self.hidden * self.mass[order])]))
+        return found
 
-    def _count_errors(self) -> np.ndarray:
-        """Copies of the error of the cleaned counts: noise is added to them, and they are cleaned again.
+    def _count_errors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the error of the cleaned counts, and of the noise alone: noise is added to them, and they are cleaned again.
 
-        Cells below their noise are taken as empty: what cleaning left there is noise, kept because it was positive, and
-        all of it is error.
+        Cells below their noise are taken as empty: what cleaning left there is noise, kept because it was positive.
         """
         size = len(self.cells)
         ghost = self.cells <= self.count_law.half_width(1 - 1 / max(size, 4))
@@ -266,9 +310,11 @@ class ErrorModel:
         if likely.sum() > 0:
             likely *= self.cells.sum() / likely.sum()
         law = self.count_law if self.count_law.size >= size else NoiseLaw(self.count_law.kind, self.count_law.scale, size)
-        noisy = likely + law.draws(DRAWS, seed=2)[:, :size]
+        noise = law.draws(DRAWS, seed=2)[:, :size]
+        noisy = likely + noise
         total = np.full(DRAWS, self.cells.sum()) if self.fixed_total else np.maximum(noisy.sum(axis=1), 1.0)
-        return np.where(ghost, self.cells, project_counts(noisy, total) - likely)
+        cleaned = project_counts(noisy, total) - likely
+        return cleaned, noise
 
 
 def noise_alone(

@@ -29,15 +29,21 @@ from ..common.projection import project_counts
 from . import accumulate
 from .accumulate import Intervals
 from .results import EffectCurve
-from .steps import CLIPS, COUNTED, ClippedSteps, CombinedSteps, OnGrid, StepSize
+from .steps import CLIPS, ClippedSteps, CombinedSteps, OnGrid, StepSize
 from .variation import MARGIN, public_curves
 
 SPREAD = 2.0
 """How far a category's mean step is taken to be from that of public records, in standard deviations of theirs."""
 COMPARED = 256
 """The most categories whose steps are compared with those of public records."""
-BEYOND = 16.0
-"""How many records a clip may leave beyond it, for the square root of an interval and for 1/ε: noise against bias."""
+BEYOND = 4.0
+"""How many records a clip may leave beyond it, for each that the noise of the curve is worth: noise against bias."""
+BLIND = 2.5
+"""How many times the noise of the curve that of what was cut off may move it: clips are not smaller than that allows."""
+LIKELY = 0.8
+"""The clip that a preview expects, as a part of the largest step that people's are taken to have."""
+FURTHER = 2.0
+"""Steps are taken to reach so many clips, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +83,10 @@ class Details:
     """What planning settled."""
 
     along: tuple[Along, ...]
-    epsilon: float
-    """For one feature."""
     columns: tuple[str, ...]
     """What the model reads."""
+    unit: NoiseLaw
+    """The noise of a sum of steps that are clipped to one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +113,9 @@ class AccumulatedEffects(AlongFeatures):
     beside what the clip cut off. Dividing by the noisy counts, accumulating and centring cost nothing more; in zCDP accounts a
     factorisation of the accumulation spreads the noise. Categories are stepped through in their declared order. `.clip` says
     how large a step may be: larger ones were scaled down, a bias that error bars include, if people's steps are not more than
-    1.4 times as large as the largest of public records. Where few people are behind a step between categories, the mean step of
-    public records stands in for it, as far as released counts and the laws of the noise say (`.keep`). A list of features is one
-    joint release with `.curves[name]`.
+    1.4 times as large as the largest of public records, or than twice the clip. Where few people are behind a step between
+    categories, the mean step of public records stands in for it, as far as released counts and the laws of the noise say
+    (`.keep`). A list of features is one joint release with `.curves[name]`.
 
     Claim: ale-ties, on cell-sum and quantile-span. Assumes that the model is a function of one row.
     Papers: "Tailoring differential privacy to any explainer" (private ALE); Apley and Zhu (2020).
@@ -152,64 +158,75 @@ class AccumulatedEffects(AlongFeatures):
     def plan(self, public: Public) -> Plan:
         columns, epsilon = self.columns(public.schema), public.epsilon_like / len(self.features)
         pays = self.intervals or accumulate.interval_count(public.rows_or_default, epsilon)
+        every = all(isinstance(public.schema[name], Category) for name in self.features)
+        # Categories need their counts less precisely (no borders hang on them) and their steps more.
+        places, clips = Fraction(10 if every else 20, 100), Fraction(10, 100)
+        counts = Joint([Along(name, public.schema[name], np.arange(2.0), 1).places for name in self.features])
         along = []
         for name in self.features:
             feature = public.schema[name]
             grid = edge_candidates(feature)
-            along.append(Along(name, feature, grid, len(grid) - 1 if isinstance(feature, Category) else pays))
+            if isinstance(feature, Category):
+                along.append(Along(name, feature, grid, len(grid) - 1))
+            else:
+                std = public.stage("places", counts, places).noise.std
+                along.append(Along(name, feature, accumulate.coarser(grid, pays, public.rows_or_default, std), pays))
             # Steps between too many categories are refused here, before anything is paid for.
             steps_bound(public, along[-1].intervals, self.model.range)
-        # Categories need their counts less precisely (no borders hang on them) and their steps more.
-        places = Fraction(10 if all(a.categorical for a in along) else 20, 100)
-        clips = [(f"clip {name}", Fraction(5, 100) / len(self.features)) for name in self.features]
+        unit = public.stage("steps", Joint([Sum(_nothing, steps_bound(public, 1, 1.0)) for _ in along]), 1 - places - clips)
+        looks = [(f"clip {name}", clips / len(self.features)) for name in self.features]
         first = public.stage("places", Joint([a.places for a in along]), places)
-        stages = (first, *later([*clips, ("steps", 1 - places - Fraction(5, 100))]))
-        return Plan(public, stages, Details(tuple(along), epsilon, columns))
+        stages = (first, *later([*looks, ("steps", 1 - places - clips)]))
+        return Plan(public, stages, Details(tuple(along), columns, unit.noise))
 
     def run(self, ask: Ask) -> Explanation:
         public, details = ask.public, ask.plan.details
         places = ask.total("places")
-        settled = []
-        for i, along in enumerate(details.along):
-            cells = _clean_counts(places.part(i), public.rows)
-            settled.append(self.settled(ask, along, cells, places.noise))
+        settled = [self.settled(ask, along, places.part(i), places.noise) for i, along in enumerate(details.along)]
         released = ask.total("steps", Joint([steps_query(public, one, details.columns) for one in settled]))
         return self.joined(
             {one.along.name: self.curve(public, one, released.part(i), places.noise) for i, one in enumerate(settled)}
         )
 
-    def settled(self, ask: Ask, along: Along, cells: np.ndarray, count_law: NoiseLaw) -> Settled:
+    def settled(self, ask: Ask, along: Along, noisy: Answer, count_law: NoiseLaw) -> Settled:
         """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
-        details, counts = ask.plan.details, cells[: len(along.grid)]
+        public, details, most = ask.public, ask.plan.details, self.model.range
+        cells = _clean_counts(noisy, public.rows)
+        counts = cells[: len(along.grid)]
         intervals = along.between(counts, count_law)
-        # A category's step is the same for many records at once: it is ruinous to clip it, so candidates reach up to the range.
-        beyond = 32 * len(intervals) if along.categorical else BEYOND * len(intervals) ** 0.5
-        q = _clip_quantile(beyond / details.epsilon, counts.sum())
-        largest = largest_step(ask.public, self.model, along, intervals)
-        reach = len(CLIPS) if along.categorical else np.searchsorted(CLIPS * self.model.range, MARGIN * largest) + 1
-        clips = self.model.range * CLIPS[:reach]
-        sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
-        choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(q))
-        clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
+        if not along.categorical:
+            intervals = accumulate.recounted(intervals, noisy.numbers, public.rows, count_law.std)
         weights = accumulate.centring_weights(intervals, counts, along.grid)
-        hidden = 0.0 if clip >= self.model.range else max(largest - clip, clip / 2)
-        if hidden and along.categorical:
-            # The larger it is, the less room a count takes from what is clipped; the smaller, the shorter the bars.
-            hidden = max(hidden, min(3 * clip, self.model.range - clip))
+        asked = combinations(public, intervals.mass, weights)
+        worth = accumulate.noise_of_curve(intervals.mass, weights, asked)
+        # Thin categories, of which little is kept, would decide alone what noise is worth.
+        beyond = BEYOND * details.unit.std * (len(intervals) ** 0.5 if along.categorical else worth)
+        usual = largest_step(public, self.model, along, intervals)
+        clips = most * CLIPS[CLIPS * most * BLIND * worth >= usual * (1 - 1e-9)]
+        clips = clips if len(clips) else np.array([most])
+        if not along.categorical:  # between categories people's steps are often far larger than those of public records
+            clips = clips[: np.searchsorted(clips, MARGIN * usual) + 1]
+        sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
+        choice = Choice(
+            Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(_clip_quantile(beyond, counts.sum()))
+        )
+        clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
+        hidden = 0.0 if clip >= most else max(usual, FURTHER * clip)
         steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
-        return Settled(along, cells, steps, weights, combinations(ask.public, intervals.mass, weights))
+        return Settled(along, cells, steps, weights, asked)
 
     def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
         """Solve, divide, accumulate and centre: released numbers only."""
         along, intervals, clip = one.along, one.steps.intervals, one.steps.clip
         hidden, gaussian = one.steps.hidden, public.spend.currency == "rho"
+        most = min(hidden or self.model.range, self.model.range)
         law, mass = answer.noise.times(clip), intervals.mass
         sums = np.linalg.solve(one.asked, answer.numbers[: len(intervals)] * clip)
         like, spread = public_steps(public, self.model, along, intervals)
         keep = np.ones(len(mass))
         if like is not None and spread is not None:
             keep = accumulate.kept_part(like, spread, mass, one.asked, law.std, count_law.std)
-        own = accumulate.mean_effects(sums, mass, self.model.range)
+        own = accumulate.mean_effects(sums, mass, most)
         effects = own if like is None else keep * own + (1 - keep) * like
         place, share = intervals.places()
         return EffectCurve(
@@ -221,7 +238,7 @@ class AccumulatedEffects(AlongFeatures):
             weights=one.weights,
             factorised=gaussian,
             clip=clip,
-            most=self.model.range,
+            most=most,
             floor=count_law.scale if along.categorical else 1.0,
             sum_law=law,
             count_law=count_law,
@@ -231,8 +248,9 @@ class AccumulatedEffects(AlongFeatures):
             place=place.astype(float),
             share=share,
             categorical=along.categorical,
-            cut_off=float(answer.numbers[-1] / (COUNTED * (1 + gaussian)) * hidden) if hidden else 0.0,
+            cut_off=float(answer.numbers[-1] * hidden) if hidden else 0.0,
             hidden=hidden,
+            counted=1.0,
             like_public=like,
             keep=None if like is None else keep,
             spread=spread,
@@ -255,35 +273,41 @@ class AccumulatedEffects(AlongFeatures):
         )
 
     def expected(self, plan: Plan) -> Expected:
-        public, rows = plan.public, plan.public.planning_rows
-        clips, sums, guessed = [], [], []
-        for along in plan.details.along:
-            k = along.likely_intervals
-            clip, effects = likely_steps(public, self.model, along, k)
-            clips.append(clip)
-            guessed.append(effects)
-            sums.append(Sum(_nothing, steps_bound(public, k, clips[-1])))
-        noise = public.stage("steps", Joint(sums), plan["steps"].share).noise
         labels: list[str] = []
-        errors: list[np.ndarray] = []
-        for along, clip, effects in zip(plan.details.along, clips, guessed):
-            k, count_std = len(effects), plan["places"].noise.std * max(1.0, (len(along.grid) / len(effects)) ** 0.5)
-            mass, weights = likely_masses(along, k, rows, plan["places"].noise.scale), np.full(k + 1, 1 / (k + 1))
-            asked, law = combinations(public, mass, weights), noise.times(clip)
-            like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
-            keep = np.ones(k)
-            if like is not None and spread is not None:
-                keep = accumulate.kept_part(like, spread, mass, asked, law.std, plan["places"].noise.std)
-            alone = accumulate.noise_alone(mass / keep, weights, asked, law, effects, count_std, 0.95)
-            away = accumulate.curve_of_sums(np.ones(k), weights) * (0 if spread is None else (1 - keep) * spread)
-            errors.append(np.hypot(alone, 1.96 * np.sqrt((away**2).sum(axis=1))))
-            labels += [f"{along.name}, border {i}" for i in range(k + 1)]
-        error = np.concatenate(errors)
-        notes = (
+        usual: list[np.ndarray] = []
+        most: list[np.ndarray] = []
+        for along in plan.details.along:
+            usual.append(self.foreseen(plan, along))
+            most.append(self.foreseen(plan, along, at_most=True))
+            labels += [f"{along.name}, border {i}" for i in range(len(usual[-1]))]
+        error, at_most = np.concatenate(usual), np.concatenate(most)
+        notes = [
             "assumes equally filled intervals, categories of which the second is half as frequent as the first and so on, and "
-            "steps and a clip like those of public records; the bars of the result are wider by what the clip may have cut off",
-        )
-        return Expected(tuple(labels), error, float(2**0.5 * error.max()), notes)
+            "steps and a clip like those of public records; the bars of the result are wider by what the clip may have cut off"
+        ]
+        if at_most.max() > 1.05 * error.max():
+            notes.append(
+                f"between categories: up to ±{at_most.max():.2g} if people's steps are as large as the model's range allows, as "
+                "those of a model that has learnt its records by heart are, or if categories are thinner"
+            )
+        return Expected(tuple(labels), error, float(2**0.5 * error.max()), tuple(notes), at_most)
+
+    def foreseen(self, plan: Plan, along: Along, at_most: bool = False) -> np.ndarray:
+        """Half-widths along one feature: with steps like those of public records, or with what can be at most."""
+        public, noise, count_law = plan.public, plan.details.unit, plan["places"].noise
+        k = along.likely_intervals
+        clip, effects = likely_steps(public, self.model, along, k)
+        mass = likely_masses(along, k, public.planning_rows, count_law.scale, thin=at_most)
+        weights = np.full(k + 1, 1 / (k + 1))
+        asked, law = combinations(public, mass, weights), noise.times(self.model.range if at_most else clip)
+        like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
+        keep = np.ones(k)
+        if like is not None and spread is not None:
+            keep = accumulate.kept_part(like, spread, mass, asked, law.std, count_law.std)
+        count_std = count_law.std * max(1.0, (len(along.grid) / k) ** 0.5)
+        alone = accumulate.noise_alone(mass / keep, weights, asked, law, effects, count_std, 0.95)
+        away = accumulate.curve_of_sums(np.ones(k), weights) * (0 if spread is None else (1 - keep) * spread)
+        return np.hypot(alone, 1.96 * np.sqrt((away**2).sum(axis=1)))
 
     def describe(self) -> dict[str, Any]:
         return {"explainer": "AccumulatedEffects", "features": list(self.features), "intervals": self.intervals}
@@ -331,15 +355,16 @@ def likely_steps(public: Public, model: Model, along: Along, intervals: int) -> 
     steps = np.diff(public_curves(model, public.schema, along.name, borders), axis=1)
     part = min(1.0, MARGIN * max(float(np.abs(steps).max()), 0.01))
     # Clips of categories reach up to the range, and people's steps are often larger than those of public records.
-    return model.range * (part**0.5 if along.categorical else part), model.range * steps.mean(axis=0)
+    return model.range * (part**0.5 if along.categorical else LIKELY * part), model.range * steps.mean(axis=0)
 
 
-def likely_masses(along: Along, intervals: int, rows: float, noise: float) -> np.ndarray:
+def likely_masses(along: Along, intervals: int, rows: float, noise: float, thin: bool = False) -> np.ndarray:
     """Equally many records in all intervals; of categories many in few, in no order that anybody knows."""
     if not along.categorical:
         return np.full(intervals, max(rows / intervals, 1.0))
-    mass = 1 / np.arange(1.0, intervals + 2)
-    mixed = np.argsort(np.arange(1, intervals + 2) * 0.618034 % 1)
+    order = np.arange(1.0, intervals + 2)
+    mass = 3.0**-order if thin else 1 / order
+    mixed = np.argsort(order * 0.618034 % 1)
     mass = (rows * mass / mass.sum())[mixed][:intervals]
     return np.maximum(mass, max(noise, 1.0))
 

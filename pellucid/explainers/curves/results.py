@@ -10,8 +10,10 @@ import numpy as np
 from ...mechanisms import NoiseLaw
 from ..common.results import AnyCurve, around
 from . import accumulate
-from .steps import COUNTED
 from .variation import Released
+
+BEFORE = 0.3
+"""`EffectCurve.counted` of results that do not say, in pure accounts; twice as much in others."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,6 +104,8 @@ class EffectCurve(AnyCurve):
     """What the clip took off the steps of all records together, as released, with noise; None where it was not counted."""
     hidden: float | None = None
     """The most that it may take off the steps of one record."""
+    counted: float | None = None
+    """What a record of which all that may be was cut off brought to the count of that, in clips; None before 0.2.0."""
     like_public: np.ndarray | None = None
     """Mean effects of public records, which stand in for those of few people; None where nothing does."""
     keep: np.ndarray | None = None
@@ -114,10 +118,29 @@ class EffectCurve(AnyCurve):
     def content(self) -> dict[str, Any]:
         found = super().content()
         if self.cut_off is None:
-            del found["cut_off"], found["hidden"]  # as it was before this was counted
+            del found["cut_off"], found["hidden"], found["counted"]  # as it was before this was counted
         if self.keep is None:
             del found["like_public"], found["keep"], found["spread"]
         return found
+
+    @property
+    def covers(self) -> str:
+        """Which part of the declared range the curve runs over, where it is not all of it; else empty."""
+        if self.categorical or (self.x[0] <= self.grid[0] and self.x[-1] >= self.grid[-1]):
+            return ""
+        ends, declared = (f"{float(v):g}" for v in (self.x[0], self.x[-1])), (f"{float(v):g}" for v in self.grid[[0, -1]])
+        return f"from {' to '.join(ends)} of {' to '.join(declared)}: how many people are beyond is not told from noise"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, *([f"{self.feature}: the curve runs {self.covers}."] if self.covers else []))
+
+    def plot(self, ax: Any = None) -> Any:
+        ax = super().plot(ax)
+        if self.covers:
+            ax.set_xlim(float(self.grid[0]), float(self.grid[-1]))
+            ax.set_xlabel(f"{self.feature} ({self.covers})")
+        return ax
 
     @property
     def effects(self) -> np.ndarray:
@@ -129,10 +152,10 @@ class EffectCurve(AnyCurve):
         """(lower, upper): covers the accumulated effects over these intervals, without noise and without a clip, about `level` of
         the time.
 
-        What the clip took off was counted, and is taken to lie where it moves the curve most. The count has noise, which the bars
-        allow for, and takes no record's steps for more than 1.4 times the largest of public records. Results of a version that
-        did not count it are about the curve of the same clip. Where few people are behind a step between categories, it is taken
-        to be about as far from that of public records as their own steps are from each other.
+        What the clip took off was counted, and is taken to lie where it moves each border most. The count has noise, which the
+        bars allow for, and takes no record's steps for more than `.hidden`: 1.4 times the largest of public records, or twice the
+        clip. Results of a version that did not count it are about the curve of the same clip. Where few people are behind a step
+        between categories, it is taken to be about as far from that of public records as their own steps are from each other.
         """
         borders = np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float)
         half = accumulate.ErrorModel(
@@ -150,7 +173,7 @@ class EffectCurve(AnyCurve):
             share=self.share,
             on_grid=np.interp(self.grid, borders, self.y, left=0.0, right=0.0),
             cut_off=self.cut_off or 0.0,
-            per_count=(self.hidden or 0.0) / (self.clip * COUNTED * (1 + self.factorised)),
+            per_count=(self.hidden or 0.0) / (self.clip * (self.counted or BEFORE * (1 + self.factorised))),
             hidden=self.hidden or 0.0,
             keep=1.0 if self.keep is None else self.keep,
             spread=0.0 if self.spread is None else self.spread,

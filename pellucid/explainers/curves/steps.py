@@ -12,9 +12,6 @@ from ...public.model import Model
 from ...public.rows import Rows
 from .accumulate import Intervals
 
-COUNTED = 0.3
-"""The weight of what was cut off beside steps, in an L1 ball."""
-
 CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
 """Candidate clips, as parts of the model's range."""
 
@@ -72,38 +69,37 @@ class StepSize(Steps):
 class ClippedSteps(Steps):
     """Per record: its differences, scaled down together when they exceed the clip; with `hidden`, also what was cut off.
 
-    What was cut off is a part of `hidden`, at most one, and takes room beside the steps: s·t + COUNTED·(part cut off) = 1 for
-    steps of t clips of which a part s is left. It has the cell after the last interval.
+    What was cut off is a part of `hidden`, at most one, and has the room that cutting leaves: in an L1 ball the part of the clip
+    that is kept and the part of `hidden` that is cut off add up to at most one. It has the cell after the last interval.
     """
 
     clip: float
     hidden: float = 0.0
-    """The most that may be cut off a record's steps; nothing is counted where it is 0."""
+    """The most that may be cut off a record's steps, more than the clip; nothing is counted where it is 0."""
 
     def __call__(self, rows: Rows) -> Any:
         cell, steps = self.differences(rows)
-        left, off = self.cut(np.abs(steps).sum(axis=1))
-        steps = steps * left[:, None]
+        size = np.abs(steps).sum(axis=1)
+        kept, off = self.cut(size)
+        steps = steps * np.where(size > self.clip, kept * self.clip / np.maximum(size, 1e-300), 1.0)[:, None]
         if self.hidden:
             cell = np.hstack([cell, np.full((len(cell), 1), len(self.intervals))])
-            steps = np.hstack([steps, COUNTED * self.clip * off[:, None]])
+            steps = np.hstack([steps, self.clip * off[:, None]])
         return cell, np.zeros(cell.shape), steps
 
     def cut(self, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(the part of its steps that a record keeps, what was cut off as a part of `hidden`)."""
+        """(what a record of more than a clip keeps, as a part of the clip; what was cut off, as a part of `hidden`)."""
         if not self.hidden:
-            return np.minimum(1.0, self.clip / np.maximum(size, 1e-300)), np.zeros(len(size))
-        clips, ratio = np.maximum(size / self.clip, 1.0), self.clip / self.hidden
-        left = np.maximum((1 - COUNTED * clips * ratio) / (clips * (1 - COUNTED * ratio)), 0.0)
-        off = np.minimum((1 - left) * clips * ratio, 1.0)
-        return np.minimum(left, (1 - COUNTED * off) / clips), off
+            return np.ones(len(size)), np.zeros(len(size))
+        off = np.clip((size - self.clip) / (self.hidden - self.clip), 0.0, 1.0)
+        return 1 - off, off
 
 
 @dataclass(frozen=True, eq=False)
 class CombinedSteps(ClippedSteps):
     """Per record: combinations of its clipped differences, as a factorisation of the accumulation asks for them.
 
-    Beside them what was cut off has twice the weight that it has in an L1 ball: (1 - w·c)² + (2w·c)² ≤ 1 for w = COUNTED, c ≤ 1.
+    Their length and what was cut off are the sides of a right angle: the squares of the two parts add up to at most one.
     """
 
     asked: np.ndarray = field(default_factory=lambda: np.eye(1))
@@ -113,4 +109,14 @@ class CombinedSteps(ClippedSteps):
         combined = np.zeros((len(rows), len(self.asked)))
         for j in range(cell.shape[1] - bool(self.hidden)):
             combined += self.asked.T[cell[:, j]] * np.where(cell[:, j] >= 0, steps[:, j], 0.0)[:, None]
-        return np.hstack([combined, 2 * steps[:, -1:]]) if self.hidden else combined
+        return np.hstack([combined, steps[:, -1:]]) if self.hidden else combined
+
+    def cut(self, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not self.hidden:
+            return super().cut(size)
+        size, ratio = np.clip(size, self.clip, self.hidden) / self.hidden, self.clip / self.hidden
+        # The larger root of kept² + (size - ratio·kept)² = 1, in parts of `hidden`.
+        whole = 1 + ratio**2
+        kept = (size * ratio + np.sqrt(np.maximum((size * ratio) ** 2 - whole * (size**2 - 1), 0.0))) / whole
+        off = np.clip(size - ratio * kept, 0.0, 1.0)
+        return np.sqrt(1 - off**2), off

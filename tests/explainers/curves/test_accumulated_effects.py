@@ -6,7 +6,7 @@ from people import make_people, risk
 
 import pellucid as pel
 from pellucid.explainers.curves import accumulate
-from pellucid.explainers.curves.steps import COUNTED, ClippedSteps
+from pellucid.explainers.curves.steps import ClippedSteps, CombinedSteps
 
 BUDGET = pel.Budget(epsilon=100.0)
 
@@ -145,19 +145,18 @@ def test_outputs_that_floats_cannot_step_through_are_refused(people, schema, out
     assert session.spent == 0
 
 
-@pytest.mark.parametrize("hidden", [0.05, 0.1, 0.4])
-def test_steps_and_what_is_cut_off_share_the_ball(hidden):
-    """Whatever a record's steps add up to: in the L1 ball, with combinations in the Euclidean one, and nothing lost uncounted."""
-    steps = ClippedSteps(None, "x", None, None, 0.1, hidden)
-    size = np.linspace(0, 1, 2001)
-    left, off = steps.cut(size)
-    used, counted = left * size / 0.1, COUNTED * off
-    assert ((left >= 0) & (left <= 1) & (off >= 0) & (off <= 1)).all()
-    assert (used + counted).max() <= 1 + 1e-9 and np.hypot(used, 2 * counted).max() <= 1 + 1e-9
-    lost = (1 - left) * size
-    whole = size <= 0.1 + hidden
-    assert (lost[whole] <= off[whole] * hidden + 0.1 + 1e-9).all() and (off[size <= 0.1] == 0).all()
-    np.testing.assert_allclose(lost[(off < 1) & (left > 0)], (off * hidden)[(off < 1) & (left > 0)], atol=1e-12)
+@pytest.mark.parametrize("hidden", [0.11, 0.2, 0.4, 1.0])
+@pytest.mark.parametrize(("kind", "norm"), [(ClippedSteps, np.add), (CombinedSteps, np.hypot)], ids=["L1", "Euclidean"])
+def test_steps_and_what_is_cut_off_share_the_ball(kind, norm, hidden):
+    """Whatever a record's steps add up to: they use the ball up and no more, and nothing is lost uncounted up to `hidden`."""
+    steps = kind(None, "x", None, None, 0.1, hidden)
+    size = np.linspace(0.1, 1.2, 2001)
+    kept, off = steps.cut(size)
+    assert ((kept >= 0) & (kept <= 1) & (off >= 0) & (off <= 1)).all() and off[0] == pytest.approx(0, abs=1e-7)
+    np.testing.assert_allclose(norm(kept, off), 1, atol=1e-9)
+    inside = size <= hidden
+    np.testing.assert_allclose((size - kept * 0.1)[inside], (off * hidden)[inside], atol=1e-9)
+    assert (np.diff(off) >= -1e-12).all()
 
 
 @pytest.mark.parametrize("budget", [pel.Budget(epsilon=1.0), pel.Budget(epsilon=1.0, delta=1e-6)], ids=["pure", "zCDP"])
@@ -209,3 +208,49 @@ def test_thin_categories_lean_on_public_records_and_thick_ones_do_not(seeded):
     exact = accumulate.curve(truth, own.weights)
     covered = np.mean([(one.interval()[0] <= exact) & (exact <= one.interval()[1]) for one in made])
     assert covered > 0.9
+
+
+def test_a_curve_over_part_of_the_range_says_so(seeded):
+    """In its notes and in its picture; one over all of the range says nothing."""
+    declared = pel.Schema({"x": pel.Number(0, 100, integer=True)})
+    model = pel.Model(lambda d: d["x"] / 100, output=(0, 1), features=["x"], trained_on="other data")
+
+    def released(values):
+        session = pel.Session({"x": values}, declared, pel.Budget(2.0))
+        return session.release(pel.AccumulatedEffects(model, "x"), epsilon=2.0)
+
+    part, whole = released([20 + i % 30 for i in range(3000)]), released([i % 101 for i in range(3000)])
+    assert part.covers.startswith(f"from {part.x[0]:g} to {part.x[-1]:g} of 0 to 100") and part.covers in part.notes[-1]
+    ax = part.plot()
+    assert part.covers in ax.get_xlabel() and ax.get_xlim() == (0, 100)
+    assert whole.covers == "" and not whole.notes
+
+
+def test_few_people_get_a_coarser_grid_and_their_intervals_all_who_are_inside():
+    """Cells that cleaning emptied still count for the interval around them, and the noise of an interval is that of few cells."""
+    assert len(accumulate.coarser(np.arange(257.0), 11, 300, 28.0)) == 34
+    np.testing.assert_array_equal(accumulate.coarser(np.arange(65.0), 11, 100_000, 28.0), np.arange(65.0))
+    counts = np.array([100.0, 0, 80, 0, 0, 120, 0, 100])
+    made = accumulate.rank_intervals(counts, 3)
+    np.testing.assert_allclose(made.share.sum(axis=0)[[1, 3, 4, 6]], 1)
+    noisy = np.array([100.0, 7, 80, -6, 5, 120, -4, 100])
+    again = accumulate.recounted(made, noisy, None, 1.0)
+    np.testing.assert_allclose(again.mass, made.share @ noisy)
+    assert accumulate.recounted(made, noisy, 400, 1.0).mass.sum() <= 400 + 1e-9
+
+
+def test_previews_say_what_errors_may_be_at_most(seeded):
+    """Where people's steps between categories are far larger than those of public records, which a preview cannot know."""
+    declared = pel.Schema({"group": pel.Category(["a", "b", "c"]), "by": pel.Number(0, 1)})
+    model = pel.Model(
+        lambda d: 0.5 + np.where(d["by"] == 0.5, 0.4, 0.001) * d["group"].map({"a": -1, "b": 1, "c": -1}).astype(float),
+        output=(0, 1), features=["group", "by"], trained_on="other data",
+    )  # fmt: skip
+    people = {"group": [("a", "b", "c")[i % 3] for i in range(3000)], "by": [0.5] * 3000}
+    session = pel.Session(people, declared, pel.Budget(1.0))
+    preview = session.preview(pel.AccumulatedEffects(model, "group"), epsilon=1.0)
+    assert any("up to ±" in note for note in preview.notes)
+    expected = pel.AccumulatedEffects(model, "group").expected(session.plan(pel.AccumulatedEffects(model, "group"), epsilon=1.0))
+    made = session.release(pel.AccumulatedEffects(model, "group"), epsilon=1.0)
+    exact = accumulate.curve(np.array([0.8, -0.8]), made.weights)
+    assert np.abs(made.y - exact).max() < 2 * expected.at_most.max() and (expected.at_most > expected.error).all()
