@@ -56,23 +56,30 @@ def total(part: Sum, contributions: Contributions) -> list[int]:
     return whole
 
 
-def over_records(parts: Sequence[Sum], batches: Iterable[Rows]) -> list[list[int]]:
+def over_records(parts: Sequence[Sum], batches: Iterable[Rows], sizes: Sequence[int]) -> list[list[int]]:
     """The exact totals of several sums over the same records, in one pass over their columns together.
 
-    Each map sees the columns and conditions it named, and no others. Those that named the same see the same batch.
+    Each map sees the columns and conditions it named, and no others, at most as many rows at a time as its size says: that a wide
+    sum is read with others makes their batches no smaller. Those that named the same see the same batch.
     """
     wholes = [[0] * part.size for part in parts]
     for rows in batches:
-        if not len(rows):
-            continue
-        seen: dict[Any, Rows] = {}
-        for whole, part in zip(wholes, parts):
-            named = part.columns, part.conditions
+        seen: dict[Any, list[Rows]] = {}
+        for whole, part, size in zip(wholes, parts, sizes):
+            named = part.columns, part.conditions, size
             if named not in seen:
-                seen[named] = rows if len(parts) == 1 else _narrowed(rows, *named)
-            made = _one_each(part.map(seen[named]), len(rows))
-            whole[:] = [a + b for a, b in zip(whole, part.bound.totals(made, rows.parts))]
+                seen[named] = _pieces_of(rows if len(parts) == 1 else _narrowed(rows, part.columns, part.conditions), size)
+            for piece in seen[named]:
+                made = _one_each(part.map(piece), len(piece))
+                whole[:] = [a + b for a, b in zip(whole, part.bound.totals(made, piece.parts))]
     return wholes
+
+
+def _pieces_of(rows: Rows, size: int) -> list[Rows]:
+    """The rows of a batch in order, at most so many at a time."""
+    if len(rows) <= size:
+        return [rows] if len(rows) else []
+    return [rows.take(slice(start, start + size)) for start in range(0, len(rows), size)]
 
 
 def _narrowed(rows: Rows, columns: Sequence[str], conditions: Sequence[str]) -> Rows:

@@ -48,7 +48,7 @@ class Rows:
         # By the models themselves, which are thereby kept: the number of one that is gone may be another's.
         self._inputs: dict[Model, Any] = {}
         self._atoms: dict[Read, np.ndarray] = {}
-        self._of: tuple[Rows, np.ndarray] | None = None
+        self._of: tuple[Rows, np.ndarray | slice] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -117,7 +117,7 @@ class Rows:
         asking = listed[0].asking if listed else DEFAULT
         return cls(schema, merged, np.concatenate(parts) if parts else None, asking, found)
 
-    def take(self, index: np.ndarray) -> Rows:
+    def take(self, index: np.ndarray | slice) -> Rows:
         parts = None if self.parts is None else self.parts[index]
         conditions = {name: found[index] for name, found in self.conditions.items()}
         columns = {name: column[index] for name, column in self.columns.items()}
