@@ -559,7 +559,8 @@ class Session:
 
         A `careful` account takes a kind that nobody asked for no more readily for a list than for one release.
         """
-        compared = self._account.counts_either and not (careful and self._account.careful)
+        either = self._account.counts_either and not (careful and self._account.careful)
+        compared = either and not all(one.settled for one in requests)
         kinds: tuple[Kind | None, ...] = (None, "pure", "zcdp") if compared else (None,)
         courses, refused = [], None
         for kind in kinds:
