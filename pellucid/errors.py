@@ -67,7 +67,7 @@ class BudgetExceeded(PellucidError):
         self.missing = asked - left
         # Without a file nobody else can raise it: the budget is the one that the session was opened with.
         more = ", or raise the budget in the ledger (`pellucid ledger raise`)" if durable else ""
-        what, fix = (f" for {releases} releases", " in all, or for fewer") if releases > 1 else ("", "")
+        what, fix = (f" for {releases} releases", " in all, or leave some out") if releases > 1 else ("", "")
         super().__init__(
             f"account {account!r} cannot pay: asked {currency} = {asked:.6g}{what}, left {left:.6g}, missing {self.missing:.6g}. "
             f"Ask for at most {left:.6g}{fix}{other}{more}; no data was touched{' and nothing charged' if releases > 1 else ''}."

@@ -41,6 +41,9 @@ class Named(Sequence[T], Generic[T]):
             return self.results[self.names.index(which)]
         return self.results[which]
 
+    def __contains__(self, which: object) -> bool:
+        return which in self.names if isinstance(which, str) else any(which is one for one in self.results)
+
     def __len__(self) -> int:
         return len(self.results)
 

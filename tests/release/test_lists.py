@@ -10,11 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from people import make_people, risk_without_smoker
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sources import Silent
 
 import pellucid as pel
 from pellucid.engine import LocalEngine, progress
 from pellucid.mechanisms import source
+from pellucid.public.rows import Rows
 from pellucid.query import Joint, Records, Sum, parts_of
 from pellucid.query.bounds import Box
 from pellucid.release import session as session_module
@@ -80,6 +82,7 @@ def test_three_thirds_fill_an_account(opened):
 def test_results_by_name_and_number(opened, curve, tmp_path):
     made = opened().release({"how old": AGE, "women and men": (SEX, {"share": 0.2})}, epsilon=0.5)
     assert made.names == ("how old", "women and men") and made["how old"] is made[0] and made[-1] is made["women and men"]
+    assert "how old" in made and "sexes" not in made and made[0] in made
     assert dict(made.items())["how old"] is made[0] and made[:1] == (made[0],) and list(made) == [made[0], made[1]]
     with pytest.raises(pel.PlanError, match="did you mean 'how old'"):
         made["how odl"]
@@ -224,6 +227,36 @@ def test_a_list_gives_what_its_parts_give_alone(schema, curve, neighbors, unit, 
         listed = pel.Session(data, schema, **open_).release(asked)
         for one, other in zip(alone, listed):
             assert one.content() == other.content() and one.certificate.charges == other.certificate.charges
+
+
+def test_curves_that_share_a_walk_are_those_of_their_own_walks(schema, monkeypatch):
+    """Trees that are read, behind a link: a walk for all points of all explainers gives the bits of a walk for each."""
+    silent(monkeypatch)
+    names, people = ["age", "children", "bmi"], make_people(4000)
+    fitted = HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(people[names], people["smoker"])
+    model = pel.Model(fitted, features=names, trained_on="other data")
+    asked = [pel.PartialDependence(model, name, points=7, method="values") for name in names]
+    asked += [pel.PartialDependence(model, names), pel.PartialDependence(model, "bmi"), AGE]
+    walks, whole = [], Rows.ask_ahead
+    monkeypatch.setattr(Rows, "ask_ahead", lambda *asked: walks.append(asked) or whole(*asked))
+    session = pel.Session(people, schema, budget=pel.Budget(99.0))
+    listed = session.release([(one, {"epsilon": 2.0}) for one in asked], fresh=True)
+    assert walks and len(walks[0][2]) > 30
+    monkeypatch.setattr(Rows, "ask_ahead", lambda *_: None)
+    for one, other in zip(asked, listed):
+        assert session.release(one, epsilon=2.0, fresh=True).content() == other.content()
+
+
+def test_a_map_of_somebodys_own_may_call_its_settings_what_it_likes(schema):
+    @dataclass(frozen=True)
+    class Mine:
+        points: int = 3
+
+        def __call__(self, rows):
+            return rows["age"][:, None]
+
+    engine, query = LocalEngine(make_people(90), schema, "replace", pel.Unit()), Sum(Mine(), Box(1, 17, 90), columns=("age",))
+    assert engine.totals(Joint([query, query])) == engine.totals(query) * 2
 
 
 def test_sums_that_plans_settle_share_one_pass(opened, curve, monkeypatch):
