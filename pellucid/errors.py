@@ -21,8 +21,11 @@ A message says what was wrong, the declared value it was about, and the fix. It 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 
 class PellucidError(Exception):
