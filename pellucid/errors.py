@@ -21,6 +21,12 @@ A message says what was wrong, the declared value it was about, and the fix. It 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 
 class PellucidError(Exception):
     """Base of every error Pellucid raises on purpose."""
@@ -57,19 +63,37 @@ class StreamClosed(PlanError):
 class BudgetExceeded(PellucidError):
     """The account cannot pay for the request; no data was touched."""
 
-    def __init__(self, account: str, currency: str, asked: float, left: float, durable: bool = True, other: str = ""):
+    def __init__(
+        self, account: str, currency: str, asked: float, left: float, durable: bool = True, other: str = "", releases: int = 1
+    ):
         self.account, self.currency, self.asked, self.left = account, currency, asked, left
         self.missing = asked - left
         # Without a file nobody else can raise it: the budget is the one that the session was opened with.
         more = ", or raise the budget in the ledger (`pellucid ledger raise`)" if durable else ""
+        what, fix = (f" for {releases} releases", " in all, or leave some out") if releases > 1 else ("", "")
         super().__init__(
-            f"account {account!r} cannot pay: asked {currency} = {asked:.6g}, left {left:.6g}, missing {self.missing:.6g}. "
-            f"Ask for at most {left:.6g}{other}{more}; no data was touched."
+            f"account {account!r} cannot pay: asked {currency} = {asked:.6g}{what}, left {left:.6g}, missing {self.missing:.6g}. "
+            f"Ask for at most {left:.6g}{fix}{other}{more}; no data was touched{' and nothing charged' if releases > 1 else ''}."
         )
 
 
 class ReleaseFailed(PellucidError):
     """The run stopped after it was paid for: the charge stays spent. Or the table had changed before: nothing was charged."""
+
+    released: Any = None
+    """Of a list: what was released all the same, as `session.release` would have returned it."""
+
+    @classmethod
+    def of_list(cls, failed: Mapping[str, Exception], released: Any) -> ReleaseFailed:
+        """Some of a list stopped after all of it was paid for."""
+        said = "; ".join(f"{name!r}: {str(error).rstrip('.') or type(error).__name__}" for name, error in failed.items())
+        kept = f" What was released of the others ({len(released)}) is in this error's .released and in the ledger, free."
+        made = cls(
+            f"{len(failed)} of {len(failed) + len(released)} releases stopped after the list was charged: {said}."
+            + (kept if len(released) else "")
+        )
+        made.released, made.__cause__ = released, next(iter(failed.values()))
+        return made
 
 
 class NotPrivate(PellucidError):

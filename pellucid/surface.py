@@ -63,6 +63,7 @@ from .release.explainer import Interactive
 from .release.explanation import Explanation, from_json, load
 from .release.plan import Plan
 from .release.preview import Preview
+from .release.released import Previews, Released
 from .release.session import Session
 from .release.uncounted import Uncounted
 
@@ -119,11 +120,13 @@ __all__ = [
     "Plan",
     "PlanError",
     "Preview",
+    "Previews",
     "PrivateKMeans",
     "PrivatePlot",
     "PrivateRanking",
     "PrivateTraining",
     "ReleaseFailed",
+    "Released",
     "Schema",
     "SchemaError",
     "Session",

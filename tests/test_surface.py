@@ -16,12 +16,12 @@ SURFACE = {
         "Interactive LocalLinear PartialDependence PermutationImportance PrivateKMeans PrivatePlot PrivateRanking "
         "ShapDependence ShapImportance ShapRanking ShapValues Statistic"
     ),
-    "before a release": "DataCheck Plan Preview",
+    "before a release": "DataCheck Plan Preview Previews",
     "results": (
         "Centres ClusterExplanation ClusterHistogram CompletenessResult Counts Curve DependenceCurve EffectCurve "
         "Estimates Explanation "
         "Importance LocalExplanation LocalStream OverallInteractions PairInteractions Several ShapDependenceResult "
-        "ShapImportanceResult ShapRankingResult ShapValuesResult Uncounted Votes from_json load"
+        "Released ShapImportanceResult ShapRankingResult ShapValuesResult Uncounted Votes from_json load"
     ),
     "certificates": "Certificate Total total",
     "errors": (

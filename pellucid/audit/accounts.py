@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +43,9 @@ def paid_for(explainer: Explainer, world: World, pair: Neighbours, budget: Budge
     for i in count():
         kind, amount = asked[min(i, len(asked) - 1)]
         currency = "epsilon" if kind == "pure" else "rho"
-        price: dict[str, Fraction] = {currency: amount}
+        price: dict[str, Any] = {currency: amount}
         try:
-            session.release(explainer, kind=kind, fresh=True, **price)  # type: ignore[arg-type]
+            session.release(explainer, kind=kind, fresh=True, **price)
         except BudgetExceeded:
             return passed
         passed.append(Spend(currency, amount))  # type: ignore[arg-type]

@@ -80,26 +80,22 @@ def run(folder: Path, console: Console) -> None:
     console.print(str(session.preview(curve, epsilon=0.5)), highlight=False)
     console.print(f"   an error of ±0.25 visits would take {session.cost_for(curve, error=0.25)}\n", highlight=False)
 
-    console.print("[bold]4. Three releases, each paid for before a row is read[/]")
-    wanted: list[tuple[str, Any, float]] = [
-        ("Predicted visits by chronic conditions", curve, 1.0),
-        ("Accumulated effect of chronic conditions", pel.AccumulatedEffects(model, "disea"), 2.0),
-        ("Distribution of chronic conditions", pel.Distribution("disea", bins=15), 0.5),
-    ]
-    released = []
-    for title, explainer, epsilon in wanted:
-        explanation = session.release(explainer, epsilon=epsilon, by="demo", purpose="a first look")
-        released.append((title, explanation))
-        name = title.lower().replace(" ", "-")
-        explanation.save(folder / f"{name}.json")
-        (folder / f"{name}.png").write_bytes(report.picture(explanation, title))
-        console.print(f"   {title}: ε = {epsilon:g}, left {session.remaining}", highlight=False)
+    console.print("[bold]4. Three releases, all paid for before a row is read, in one pass over the table[/]")
+    wanted = {
+        "Predicted visits by chronic conditions": (curve, {"epsilon": 1.0}),
+        "Accumulated effect of chronic conditions": (pel.AccumulatedEffects(model, "disea"), {"epsilon": 2.0}),
+        "Distribution of chronic conditions": (pel.Distribution("disea", bins=15), {"epsilon": 0.5}),
+    }
+    released = session.release(wanted, by="demo", purpose="a first look")
+    for file, (title, explanation) in zip(released.save(folder), released.items()):
+        file.with_suffix(".png").write_bytes(report.picture(explanation, title))
+    console.print(str(released), highlight=False, soft_wrap=True)
 
     console.print("\n[bold]5. The certificate of the first one[/]")
-    console.print(str(released[0][1].certificate), highlight=False, soft_wrap=True)
-    console.print(
-        f"\n   all of them together: {pel.total([e.certificate for _, e in released if e.certificate])}", highlight=False
-    )
-    report.write(folder / "report.html", released, "What drives predicted visits to a doctor", (session.spent, session.whole))
+    console.print(str(released[0].certificate), highlight=False, soft_wrap=True)
+    together = pel.total([explanation.certificate for explanation in released if explanation.certificate])
+    console.print(f"\n   all of them together: {together}", highlight=False)
+    title, budget = "What drives predicted visits to a doctor", (session.spent, session.whole)
+    report.write(folder / "report.html", list(released.items()), title, budget)
     console.print(f"   the ledger verifies: {pel.Ledger(ledger).verify().ok}; run the demo again and identical requests are free")
     console.print(f"\n[bold green]Open {folder / 'report.html'}[/]", highlight=False)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import PellucidError
+from ..errors import PellucidError, ReleaseFailed
 from .options import AsJson, console
 
 if TYPE_CHECKING:
     from ..release.explanation import Explanation
+    from ..release.released import Released
+    from ..release.session import Session
     from .study import Study
 
 app = typer.Typer()
@@ -88,15 +90,15 @@ def explain(
         typer.echo(
             f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study", err=as_json
         )
+    made, failure = _released(session, opened, by, purpose)
     released, drawn = [], []
-    for release in opened.releases:
-        spent = session.spent
-        explanation = session.release(release.explainer, by=by, purpose=purpose, **release.cost)
+    for release in (one for one in opened.releases if one.slug in made.names):
+        explanation = made[release.slug]
         _write(folder / f"{release.slug}.json", explanation.to_json().encode())
         released.append((release.title, explanation))
         if not as_json:
-            paid = "released" if session.spent > spent else "free, it was released before"
-            typer.echo(f"{release.title}: {paid}, left {session.remaining}")
+            paid = "released" if made.charged[made.names.index(release.slug)] else "free, it was released before"
+            typer.echo(f"{release.title}: {paid}, left {made.left}")
         if pictures and _drawn(explanation, release.title, folder / f"{release.slug}.png"):
             drawn.append((release.title, explanation))
     if session.ledger.waiting():
@@ -107,9 +109,22 @@ def explain(
         typer.echo(json.dumps([{"title": title, **json.loads(e.to_json())} for title, e in released], ensure_ascii=False))
     else:
         typer.echo(f"written to {folder}")
+    if failure is not None:
+        raise failure
     if pictures and len(drawn) < len(released):
         undrawn = ", ".join(repr(item[0]) for item in released if item not in drawn)
         raise PellucidError(f"no picture could be drawn of {undrawn}; the numbers are in {str(folder)!r}.")
+
+
+def _released(session: Session, study: Study, by: str, purpose: str) -> tuple[Released, ReleaseFailed | None]:
+    """All of a study, or what was released of it and what went wrong: whatever was paid for is written down first."""
+    asked = {release.slug: (release.explainer, release.cost) for release in study.releases}
+    try:
+        return session.release(asked, by=by, purpose=purpose), None
+    except ReleaseFailed as failure:
+        if failure.released is None:
+            raise
+        return failure.released, failure
 
 
 def _check_budget(study: Study) -> None:

@@ -35,10 +35,8 @@ import importlib.util
 import inspect
 import itertools
 import json
-import re
 import sys
 import traceback
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +54,7 @@ from ..public.clustering import Clustering
 from ..public.model import Model
 from ..public.schema import Schema, Unit, did_you_mean, read_structured
 from ..query.functions import Derived, sent_whole
+from ..release.released import slug
 from ..release.session import Session
 
 KNOWN = {
@@ -384,16 +383,10 @@ def _releases(listed: list[Any], boxes: Mapping[str, tuple[str, Mapping[str, Any
     made: list[Release] = []
     for number, entry in enumerate(listed, 1):
         title, explainer, cost = _release(number, entry, boxes, folder)
-        slug, taken = _slug(title) or f"release-{number}", {release.slug for release in made}
-        others = (f"{slug}-{i}" for i in itertools.count(2))
-        made.append(Release(title, explainer, cost, slug if slug not in taken else next(o for o in others if o not in taken)))
+        name, taken = slug(title) or f"release-{number}", {release.slug for release in made}
+        others = (f"{name}-{i}" for i in itertools.count(2))
+        made.append(Release(title, explainer, cost, name if name not in taken else next(o for o in others if o not in taken)))
     return tuple(made)
-
-
-def _slug(title: str) -> str:
-    """A title as the name of a file: letters and digits, short enough for every disk."""
-    plain = unicodedata.normalize("NFKC", title).lower()
-    return re.sub(r"[\W_]+", "-", plain)[:60].strip("-")
 
 
 def _release(

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..public.asking import DEFAULT, Asking
-from ..public.rows import Rows
+from ..public.model import Model
+from ..public.rows import Point, Rows
 from ..public.schema import Schema
 from ..query import Sum
 from ..query.functions import BlockFunction
@@ -56,23 +57,56 @@ def total(part: Sum, contributions: Contributions) -> list[int]:
     return whole
 
 
-def over_records(parts: Sequence[Sum], batches: Iterable[Rows]) -> list[list[int]]:
+def over_records(parts: Sequence[Sum], batches: Iterable[Rows], sizes: Sequence[int]) -> list[list[int]]:
     """The exact totals of several sums over the same records, in one pass over their columns together.
 
-    Each map sees the columns and conditions it named, and no others. Those that named the same see the same batch.
+    Each map sees the columns and conditions it named, and no others, at most as many rows at a time as its size says: that a wide
+    sum is read with others makes their batches no smaller. Those that named the same see the same batch, and what they ask of a
+    model whatever the record (`asks_ahead`) is asked at once.
     """
     wholes = [[0] * part.size for part in parts]
+    groups = _groups(parts, sizes)
     for rows in batches:
-        if not len(rows):
-            continue
-        seen: dict[Any, Rows] = {}
-        for whole, part in zip(wholes, parts):
-            named = part.columns, part.conditions
-            if named not in seen:
-                seen[named] = rows if len(parts) == 1 else _narrowed(rows, *named)
-            made = _one_each(part.map(seen[named]), len(rows))
-            whole[:] = [a + b for a, b in zip(whole, part.bound.totals(made, rows.parts))]
+        for (columns, conditions, _), (members, size, points) in groups.items():
+            for piece in _pieces_of(rows if len(parts) == 1 else _narrowed(rows, columns, conditions), size):
+                for model, asked in points.items():
+                    piece.ask_ahead(model, asked)
+                for k in members:
+                    made = _one_each(parts[k].map(piece), len(piece))
+                    wholes[k] = [a + b for a, b in zip(wholes[k], parts[k].bound.totals(made, piece.parts))]
     return wholes
+
+
+Group = tuple[list[int], int, dict[Model, list[Point]]]
+"""Sums that see the same batches: their numbers, how many rows at a time, and what is asked of models at once."""
+
+
+def _groups(parts: Sequence[Sum], sizes: Sequence[int]) -> dict[Any, Group]:
+    """Sums that name the same columns and conditions, and are of one size or ask the same model at points."""
+    found: dict[Any, Group] = {}
+    for k, (part, size) in enumerate(zip(parts, sizes)):
+        model, points = getattr(part.map, "asks_ahead", (None, ()))
+        members, least, asked = found.get(key := (part.columns, part.conditions, model or size), ([], size, {}))
+        if model is not None:
+            asked.setdefault(model, []).extend(points)
+        found[key] = [*members, k], min(least, size), asked
+    for key, (members, size, asked) in found.items():
+        if len(members) == 1:
+            # One that asks alone asks for itself.
+            found[key] = members, size, {}
+        elif asked:
+            width = max(len(dict.fromkeys(points)) for points in asked.values())
+            found[key] = members, batch_size(size, width), asked
+    return found
+
+
+def _pieces_of(rows: Rows, size: int) -> Iterator[Rows]:
+    """The rows of a batch in order, at most so many at a time."""
+    if len(rows) <= size:
+        yield from [rows] if len(rows) else []
+        return
+    for start in range(0, len(rows), size):
+        yield rows.take(slice(start, start + size))
 
 
 def _narrowed(rows: Rows, columns: Sequence[str], conditions: Sequence[str]) -> Rows:

@@ -67,10 +67,10 @@ class LocalEngine:
         return [next(found) if isinstance(part.over, Records) else total(part, self._contributions(part)) for part in parts]
 
     def _of_records(self, parts: Sequence[Sum]) -> list[list[int]]:
-        size = min(batch_size(self.batch_rows, part.bound.width) for part in parts)
+        sizes = [batch_size(self.batch_rows, part.bound.width) for part in parts]
         columns = tuple(dict.fromkeys(name for part in parts for name in part.columns))
         conditions = tuple(dict.fromkeys(name for part in parts for name in part.conditions))
-        return over_records(parts, self._shown(columns, size, conditions))
+        return over_records(parts, self._shown(columns, max(sizes), conditions), sizes)
 
     def _contributions(self, part: Sum) -> Contributions:
         over, size = part.over, batch_size(self.batch_rows, part.bound.width)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from .declared import Declared
 from .names import checked_name, find
 from .spool import Kept
 from .store import LedgerStore, ReadingTurn, WritingTurn
-from .values import Account, Entry, Reservation, VerifyResult, checked_terms, checked_text, checked_units, from_units, show
+from .values import Account, Due, Entry, Reservation, VerifyResult, checked_terms, checked_text, checked_units, from_units, show
 
 HASH = re.compile("[0-9a-f]{16,64}")
 """The hash of an entry, or as much of it as tells it from all others."""
@@ -229,27 +230,28 @@ class Ledger:
         account's `changed` as it was when it was opened; AccountMismatch if somebody declared another table since. `currency`
         says what `amount` counts, where the account counts either way.
         """
-        return self._reserve(account, checked_units("the charge", amount), key, request, by, purpose, changed, currency)
+        due = Due(checked_units("the charge", amount), key, request, currency)
+        return self._reserve(account, [due], by, purpose, changed)[0]
+
+    def reserve_all(
+        self, account: str, dues: Sequence[Due], *, by: str = "", purpose: str = "", changed: int | None = None
+    ) -> list[Reservation]:
+        """Charge the account for all of these in one turn: nobody else is charged in between, and it is all of them or none."""
+        for due in dues:
+            checked_units("the charge", due.units)
+        return self._reserve(account, dues, by, purpose, changed)
 
     def prepaid(
         self, account: str, *, key: str, request: str, by: str = "", purpose: str = "", changed: int | None = None
     ) -> Reservation:
         """Put a question on record that an earlier charge with the same key has paid for; it costs nothing more."""
-        return self._reserve(account, 0, key, request, by, purpose, changed, None)
+        return self._reserve(account, [Due(0, key, request)], by, purpose, changed)[0]
 
-    def _reserve(
-        self,
-        account: str,
-        units: int,
-        key: str,
-        request: str,
-        by: str,
-        purpose: str,
-        changed: int | None,
-        currency: str | None,
-    ) -> Reservation:
-        texts = {"key": checked_text("key", key), "request": checked_text("request", request), "by": checked_text("by", by)}
-        texts["purpose"] = checked_text("purpose", purpose)
+    def _reserve(self, account: str, dues: Sequence[Due], by: str, purpose: str, changed: int | None) -> list[Reservation]:
+        for due in dues:
+            checked_text("key", due.key), checked_text("request", due.request)
+        asker = {"by": checked_text("by", by), "purpose": checked_text("purpose", purpose)}
+        made: list[Reservation] = []
         with self._writing() as turn:
             head, latest = self._open_ends(turn, account)
             name = latest.account
@@ -258,30 +260,41 @@ class Ledger:
                     f"another session has put on record that the table of account {name!r} changed. Open this session again, "
                     "with the table as it is now; nothing was charged."
                 )
-            if not units and not (key and turn.has_paid(name, key)):
-                raise LedgerError("nothing was paid for this key yet. Reserve an amount for it first.")
             standing = self._standing(turn, name)[0]
-            amount, pure = standing.charge(units, currency)
-            after = standing.after(units, currency)
-            if not after.is_within:
-                raise self._refused(standing, units, currency or standing.currency)
-            entry = self._append(
-                turn, head, account=name, kind="reserve", amount=amount, **texts, pure=pure,
-                **{**latest.standing, "spent": after.spent, "pure_spent": after.pure_spent},
-            )  # fmt: skip
-        self._charged = max(self._charged, entry.seq)
-        return Reservation(
-            entry.seq, name, amount, entry.hash, entry.budget, entry.spent, entry.bounded, entry.pure_spent, entry.pure_budget
-        )
+            if not functools.reduce(Account.paying, dues, standing).is_within:
+                raise self._refused(standing, dues)
+            for due in dues:
+                if not due.units and not (due.key and turn.has_paid(name, due.key)):
+                    raise LedgerError("nothing was paid for this key yet. Reserve an amount for it first.")
+                amount, pure = standing.charge(due.units, due.currency)
+                standing = standing.paying(due)
+                head = latest = self._append(
+                    turn, head, account=name, kind="reserve", amount=amount, pure=pure, key=due.key, request=due.request, **asker,
+                    **{**latest.standing, "spent": standing.spent, "pure_spent": standing.pure_spent},
+                )  # fmt: skip
+                made.append(
+                    Reservation(
+                        latest.seq, name, amount, latest.hash, latest.budget, latest.spent, latest.bounded, latest.pure_spent,
+                        latest.pure_budget,
+                    )
+                )  # fmt: skip
+        self._charged = max([self._charged, *(paid.seq for paid in made)])
+        return made
 
-    def _refused(self, account: Account, units: int, currency: str) -> BudgetExceeded:
+    def _refused(self, account: Account, dues: Sequence[Due]) -> BudgetExceeded:
+        kinds = {due.currency or account.currency for due in dues}
+        if len(kinds) > 1:
+            # Pure and zCDP ones together are paid for on the ρ side.
+            asked, currency = functools.reduce(Account.paying, dues, account).spent - account.spent, "rho"
+        else:
+            asked, currency = sum(due.units for due in dues), kinds.pop()
         other = ""
         if account.currency == "either":
             kind, name, sign = ("zCDP", "rho", "ρ") if currency == "epsilon" else ("pure", "epsilon", "ε")
-            rest = account.most(name)
-            other = f", or for a {kind} release of at most {sign} = {show(rest)}" if rest else ""
-        asked, left = float(from_units(units)), float(from_units(account.most(currency)))
-        return BudgetExceeded(account.name, currency, asked, left, self.durable, other)
+            rest, release = account.most(name), "a {} release" if len(dues) == 1 else "{} releases"
+            other = f", or for {release.format(kind)} of at most {sign} = {show(rest)}" if rest else ""
+        left = float(from_units(account.most(currency)))
+        return BudgetExceeded(account.name, currency, float(from_units(asked)), left, self.durable, other, len(dues))
 
     def settle(self, reservation: Reservation, released: str) -> Entry | None:
         """Commit what was released, or keep it beside the ledger and commit it at the next use, if it cannot be written now.

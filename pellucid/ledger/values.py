@@ -123,6 +123,10 @@ class Account:
         amount, pure = self.charge(units, currency)
         return replace(self, spent=self.spent + amount, pure_spent=pure_after(self.pure_spent, amount, pure))
 
+    def paying(self, due: Due) -> Account:
+        """The account after a charge that is asked for, whether or not it can pay it."""
+        return self.after(due.units, due.currency)
+
     def can_pay(self, units: int, currency: str | None = None) -> bool:
         return self.after(units, currency).is_within
 
@@ -202,6 +206,20 @@ class Entry:
     def standing(self) -> dict[str, Any]:
         """The account's standing after this entry, as the next one begins with it."""
         return {name: getattr(self, name) for name in ("budget", "spent", "bounded", "pure_budget", "pure_spent")}
+
+
+@dataclass(frozen=True)
+class Due:
+    """A charge that is asked for."""
+
+    units: int
+    """How much, in stored integers; 0 for what an earlier charge with the same key has paid for."""
+    key: str
+    """What identical requests have in common."""
+    request: str
+    """What is asked, as text."""
+    currency: str | None = None
+    """What `units` counts, where the account counts either way."""
 
 
 @dataclass(frozen=True)

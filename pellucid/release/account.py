@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -10,9 +12,10 @@ from typing import Any
 from ..errors import PlanError
 from ..ledger import Account, Ledger, Reservation, charge_units, from_units
 from ..ledger import either as both
-from ..ledger.accounting import Amount, Budget, Kind
+from ..ledger.accounting import CURRENCY, LEAST, Amount, Budget, Kind
 from ..ledger.declared import Declared
-from ..mechanisms import Currency, Spend, is_private
+from ..ledger.values import Due
+from ..mechanisms import RESOLUTION, Currency, Spend, epsilon_at_order, is_private, rho_of_pure
 from ..public.schema import Relation, Schema, Unit
 from .certificate import IN_MEMORY
 
@@ -70,12 +73,15 @@ class OpenAccount:
 
     def reserve(self, spend: Spend, *, key: str, request: str, by: str, purpose: str) -> Reservation:
         """Charge the account, if it still stands for the table that this session holds."""
-        paid = self.ledger.reserve(
-            self.name, charge_units(spend.amount), key=key, request=request, by=by, purpose=purpose, changed=self.changed,
-            currency=spend.currency,
-        )  # fmt: skip
-        if spend.currency == "rho" and paid.spent - charge_units(spend.amount) == self._zcdp.get("spent"):
-            self._zcdp["spent"] = paid.spent
+        return self.reserve_all([(spend, key, request)], by=by, purpose=purpose)[0]
+
+    def reserve_all(self, asked: Sequence[tuple[Spend, str, str]], *, by: str, purpose: str) -> list[Reservation]:
+        """Charge the account for several requests at once, or for none; each is a price, a key and a text."""
+        dues = [Due(charge_units(spend.amount), key, request, spend.currency) for spend, key, request in asked]
+        paid = self.ledger.reserve_all(self.name, dues, by=by, purpose=purpose, changed=self.changed)
+        for due, made in zip(dues, paid):
+            if due.currency == "rho" and made.spent - due.units == self._zcdp.get("spent"):
+                self._zcdp["spent"] = made.spent
         return paid
 
     def prepaid(self, *, key: str, request: str, by: str, purpose: str) -> Reservation:
@@ -99,6 +105,13 @@ class OpenAccount:
     @property
     def remaining(self) -> Amount:
         return self.left_of(self.standing)
+
+    def left_after(self, stands: Account, paid: Sequence[Reservation]) -> Amount:
+        """What was left when this was paid, of an account that stood like this before: nothing is read for it."""
+        if paid:
+            names = ("budget", "spent", "pure_spent", "pure_budget")
+            stands = replace(stands, **{name: getattr(paid[-1], name) for name in names})
+        return self.left_of(stands)
 
     def left_of(self, stands: Account) -> Amount:
         """What is left of an account that stands like this."""
@@ -140,6 +153,17 @@ class OpenAccount:
         if refused is not None and not made:
             raise refused
         return made
+
+    def together(self, spends: Sequence[Spend]) -> Amount:
+        """What several charges come to, in one sum; where the account counts either way and they do both, on the ρ side."""
+        sums = {kind: sum((one.amount for one in spends if one.currency == kind), Fraction(0)) for kind in CURRENCY.values()}
+        each = [Amount.of(self.budget, amount, kind) for kind, amount in sums.items() if amount]
+        if len(each) < 2:
+            return each[0] if each else self.amount(0)
+        assert self.order is not None
+        rho = Fraction(sum(rho_of_pure(one.amount, self.order) if one.currency == "epsilon" else one.amount for one in spends))
+        epsilon = epsilon_at_order(rho, self.budget.delta, self.order)
+        return Amount.meaning(float(rho), "either", epsilon, self.budget.delta, float(rho), " and ".join(map(str, each)))
 
     def can_pay(self, spend: Spend) -> bool:
         return self.standing.can_pay(charge_units(spend.amount), spend.currency)
@@ -194,3 +218,11 @@ class OpenAccount:
     @property
     def ledger_name(self) -> str:
         return os.path.basename(str(self.ledger.path)) if self.ledger.durable else IN_MEMORY
+
+
+def part_of(spend: Spend, share: Fraction) -> Spend:
+    """A part of a price, in whole units and rounded down: all parts together cost no more than the whole."""
+    units = math.floor(spend.amount * share * RESOLUTION)
+    if units < LEAST:
+        raise PlanError(f"{float(share):.3g} of {spend.text} is too small to pay for anything; ask for less, or pay more.")
+    return Spend(spend.currency, Fraction(units, RESOLUTION))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -16,22 +16,23 @@ from ..engine.apart import apart
 from ..engine.check import DataCheck
 from ..engine.sandbox import Outcomes
 from ..engine.trial import Trials
-from ..errors import DataError, PlanError
-from ..ledger import Account, Entry, Ledger, Reservation, charge_units, checked_text
-from ..ledger.accounting import Amount, Budget, Kind
+from ..errors import DataError, PlanError, ReleaseFailed
+from ..ledger import Account, Entry, Ledger, charge_units, checked_text
+from ..ledger.accounting import CURRENCY, Amount, Budget, Kind
 from ..mechanisms import Currency, Spend, source
 from ..public.asking import Asking
 from ..public.row_wise import kept_as_tried, tried
 from ..public.schema import Schema, Unit, check_relation
 from .account import OpenAccount
-from .certificate import Certificate
-from .certify import Asker, completed, drafted
-from .door import Ask
+from .certify import Asker
 from .explainer import Explainer, Interactive, S
 from .explanation import Explanation, from_json
+from .orders import Order, carried_out
 from .plan import Plan, Public
 from .preview import Outlook, Preview
+from .released import Previews, Released
 from .request import Request, audit_key, is_answered_by, request_of
+from .several import Items, Priced, checked, is_list, priced, requests_of
 from .stream import Channel
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
 
 
 RECORD_NOTE = "paid for again in every run: the record is not stored"
+
+
+@dataclass(frozen=True)
+class Course:
+    """One way to release a list."""
+
+    outlook: Outlook
+    plans: tuple[Plan, ...]
 
 
 class Session:
@@ -140,14 +149,36 @@ class Session:
         """What a release would ask, stage by stage, with the noise of each. Touches no data, charges nothing."""
         return self._best(explainer, self._account.prices(epsilon, rho, share, kind), share=share is not None)
 
+    @overload
     def preview(
-        self, explainer: Explainer, *, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None
+        self, explainer: Explainer, *, epsilon: Any = ..., rho: Any = ..., share: Any = ..., kind: Kind | None = ...
+    ) -> Preview: ...
+
+    @overload
+    def preview(
+        self, explainer: Items, *, epsilon: Any = ..., rho: Any = ..., share: Any = ..., kind: Kind | None = ...
+    ) -> Previews: ...
+
+    def preview(
+        self, explainer: Explainer | Items, *, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None
+    ) -> Preview | Previews:
+        """The error to expect from a release, or from each of a list, with what they cost together. Touches no data, charges
+        nothing."""
+        cost = {"epsilon": epsilon, "rho": rho, "share": share}
+        if is_list(explainer):
+            return self._previewed_list(explainer, cost, kind)
+        alone = checked(explainer)
+        plan = self.plan(alone, **cost, kind=kind)
+        spend, free = plan.public.spend, self._is_free(alone, plan)
+        payable = free or self._account.can_pay(spend)
+        other = [] if free else self._other_kind(alone, plan, kind, cost)
+        return self._previewed(alone, plan, free, payable, other, "" if free or not payable else self._account.afterwards(spend))
+
+    def _previewed(
+        self, explainer: Explainer, plan: Plan, free: bool, payable: bool, other: Sequence[str] = (), afterwards: str = ""
     ) -> Preview:
-        """The error to expect from a release. Touches no data, charges nothing."""
-        plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share, kind=kind)
         expected, spend = explainer.expected(plan), plan.public.spend
         eps, delta, _ = self._account.guarantee(spend)
-        free = self._is_free(explainer, plan)
         once = getattr(explainer, "record", None) is not None and not free
         remarks = [remark for model in explainer.models if (remark := model.ready(self.schema).remark)]
         return Preview(
@@ -159,17 +190,33 @@ class Session:
             expected.error,
             expected.gap,
             {name: float(part) for name, part in plan.shares.items()},
-            free or self._account.can_pay(spend),
+            payable,
             (
-                *([] if free else self._other_kind(explainer, plan, kind, {"epsilon": epsilon, "rho": rho, "share": share})),
+                *other,
                 *expected.notes,
                 *remarks,
                 *([RECORD_NOTE] if once else []),
                 *([plan.useless] if plan.useless else []),
             ),
             free,
-            "" if free or not self._account.can_pay(spend) else self._account.afterwards(spend),
+            afterwards,
             expected.typical,
+        )
+
+    def _previewed_list(self, items: Items, cost: dict[str, Any], kind: Kind | None) -> Previews:
+        requests = requests_of(items)
+        course = self._best_course(priced(list(requests.values()), self._account, cost, kind))
+        outlook = course.outlook
+        return Previews(
+            tuple(requests),
+            tuple(
+                self._previewed(explainer, plan, not charge.amount, not charge.amount or i < outlook.payable)
+                for i, ((explainer, _), plan, charge) in enumerate(zip(requests.values(), course.plans, outlook.charges))
+            ),
+            self._account.together(outlook.charges),
+            outlook.affordable,
+            self.remaining,
+            outlook.left,
         )
 
     def _other_kind(self, explainer: Explainer, plan: Plan, kind: Kind | None, cost: dict[str, Any]) -> list[str]:
@@ -257,9 +304,21 @@ class Session:
             not explainer.asks_one_by_one and self._stored(request_of(explainer, plan.public), explainer, plan.public) is not None
         )
 
+    @overload
+    def release(
+        self, explainer: Explainer, *, epsilon: Any = ..., rho: Any = ..., share: Any = ..., kind: Kind | None = ...,
+        by: str = ..., purpose: str = ..., fresh: bool = ...,
+    ) -> Explanation: ...  # fmt: skip
+
+    @overload
+    def release(
+        self, explainer: Items, *, epsilon: Any = ..., rho: Any = ..., share: Any = ..., kind: Kind | None = ...,
+        by: str = ..., purpose: str = ..., fresh: bool = ...,
+    ) -> Released: ...  # fmt: skip
+
     def release(
         self,
-        explainer: Explainer,
+        explainer: Explainer | Items,
         *,
         epsilon: Any = None,
         rho: Any = None,
@@ -268,62 +327,87 @@ class Session:
         by: str = "",
         purpose: str = "",
         fresh: bool = False,
-    ) -> Explanation:
-        """Pay, ask, and return an explanation with its certificate.
+    ) -> Explanation | Released:
+        """Pay, ask, and return an explanation with its certificate; of a list of explainers, all of theirs.
 
         An identical request to the same account is answered from the ledger, free of charge; `fresh=True` pays for new
         noise. A record asked about is not stored, so a request with `record=` is known again in the same process only. Say what
         it may cost with exactly one of `epsilon`, `rho` or `share` (of the whole budget). Where the account counts either way,
         the release is pure or zCDP, whichever errs less and can be paid for; `kind` settles it. If the budget did not say how it
         counts, an `epsilon` short of all that is left buys zCDP, of which small prices add up to less.
+
+        A list, or a mapping with names, holds explainers, or pairs such as `(explainer, {"epsilon": 0.2})`. Either each has its
+        price, or the price given here is that of the whole list: shares of it go to those that name one, `{"share": 0.5}`, and
+        the rest evenly to the others. The account is charged for all of them at once or for none, and they read the table
+        together.
+
+        >>> import pellucid as pel
+        >>> schema = pel.Schema({"age": pel.Number(0, 99, integer=True), "sex": pel.Category(["F", "M"])})
+        >>> session = pel.Session({"age": [30, 40] * 100, "sex": ["F", "M"] * 100}, schema, budget=pel.Budget(epsilon=1.0))
+        >>> found = session.release([pel.Distribution("age", bins=10), pel.Distribution("sex")], epsilon=0.5)
+        >>> found.total, found["Distribution sex"].certificate.epsilon
+        (ε = 0.5, 0.25)
         """
-        offers = self._account.prices(epsilon, rho, share, kind)
-        plan = self._best(explainer, offers, again=True, fresh=fresh, share=share is not None)
+        asker = Asker(checked_text("by", by), checked_text("purpose", purpose))
+        cost = {"epsilon": epsilon, "rho": rho, "share": share}
+        if is_list(explainer):
+            return self._released_list(explainer, cost, kind, asker, fresh)
+        alone = checked(explainer)
+        plan = self._best(alone, self._account.prices(**cost, kind=kind), again=True, fresh=fresh, share=share is not None)
+        self._check_whole(alone)
+        with kept_as_tried(alone.models, self.schema):
+            order = self._ordered("", alone, plan, fresh)
+            (made,), _ = carried_out([order], self._engine, self._account, asker, self._audited)
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _released_list(self, items: Items, cost: dict[str, Any], kind: Kind | None, asker: Asker, fresh: bool) -> Released:
+        requests = requests_of(items)
+        models = {id(model): model for explainer, _ in requests.values() for model in explainer.models}
+        for explainer, _ in requests.values():
+            self._check_whole(explainer)
+            explainer.columns(self.schema)
+        for model in models.values():
+            tried(model, self.schema, self._engine.asking, again=True)
+        with kept_as_tried(models.values(), self.schema):
+            course = self._best_course(priced(list(requests.values()), self._account, cost, kind), fresh)
+            orders: list[Order] = []
+            for name, (explainer, _), plan in zip(requests, requests.values(), course.plans):
+                orders.append(self._ordered(name, explainer, plan, fresh, orders))
+                if not orders[-1].free:
+                    self._trials.run(plan.trial, again=True)
+            stood = self._account.standing
+            found, paid = carried_out(orders, self._engine, self._account, asker, self._audited)
+        made = [i for i, one in enumerate(found) if isinstance(one, Explanation)]
+        charges = [Spend(one.plan.public.spend.currency, Fraction(not one.free) * one.plan.public.spend.amount) for one in orders]
+        released = Released(
+            tuple(orders[i].name for i in made),
+            tuple(one for one in found if isinstance(one, Explanation)),
+            tuple(self._account.together([charges[i]]) for i in made),
+            self._account.together(charges),
+            self._account.left_after(stood, paid),
+        )
+        failed = {order.name: one for order, one in zip(orders, found) if isinstance(one, Exception)}
+        if failed:
+            raise ReleaseFailed.of_list(failed, released)
+        return released
+
+    def _ordered(self, name: str, explainer: Explainer, plan: Plan, fresh: bool, earlier: Sequence[Order] = ()) -> Order:
+        """A planned release, as it is to be carried out: paid for, or answered by what is known."""
+        request = request_of(explainer, plan.public)
+        if fresh:
+            return Order(name, explainer, plan, request)
+        stored = self._stored(request, explainer, plan.public)
+        like = next((i for i, one in enumerate(earlier) if one.request.key == request.key and not one.free), None)
+        return Order(name, explainer, plan, request, None if stored is None else self._replayed(stored), like)
+
+    def _check_whole(self, explainer: Explainer) -> None:
         if explainer.asks_one_by_one:
             raise PlanError(
                 f"{type(explainer).__name__} answers questions one after another: "
                 "with session.open(explainer, epsilon=…) as local: local.explain(record). For a single question give it record=."
             )
-        with kept_as_tried(explainer.models, self.schema):
-            return self._released(explainer, plan, Asker(checked_text("by", by), checked_text("purpose", purpose)), fresh)
-
-    def _released(self, explainer: Explainer, plan: Plan, asker: Asker, fresh: bool) -> Explanation:
-        """What was released before, or what is paid for now."""
-        spend = plan.public.spend
-        request = request_of(explainer, plan.public)
-        if not fresh:
-            stored = self._stored(request, explainer, plan.public)
-            if stored is not None:
-                return self._replayed(stored)
-        if plan.useless:
-            raise PlanError(plan.useless)
-        draft = replace(
-            drafted(explainer, plan, self._account, asker), audited=self._audited.get(audit_key(request, plan.public))
-        )
-        # A file that has changed would be refused after the charge, and charged again at every attempt.
-        self._engine.check_unchanged()
-        paid = self._account.reserve(spend, key=request.key, request=request.text, by=asker.by, purpose=asker.purpose)
-        private = self._account.noise_is_private()
-        ask = Ask(self._engine.totals, plan)
-        explanation = explainer.run(ask)
-        private = self._account.noise_is_private() and private
-        total = self._account.total(paid)
-        return self._kept(explanation, paid, completed(draft, ask.charges, spend.currency, private, paid.hash, total))
-
-    def _kept(self, explanation: Explanation, paid: Reservation, certificate: Certificate) -> Explanation:
-        """Certify a release and store it. It is paid for: whatever goes wrong from here on, whoever paid gets it."""
-        if not isinstance(explanation, Explanation):
-            raise PlanError(
-                f"run() returned a {type(explanation).__name__}; it must return an Explanation. The charge stays spent."
-            )
-        explanation = explanation.certified(certificate)
-        try:
-            text = explanation.to_json()
-        except Exception:
-            # A result of somebody's own that has no text can be used, but not stored: an identical request pays again.
-            return explanation
-        self.ledger.settle(paid, text)
-        return explanation
 
     def open(
         self,
@@ -469,33 +553,54 @@ class Session:
         """
         if not requests:
             raise PlanError("outlook() takes at least one request, for example [(pel.Distribution('age'), {'share': 0.5})].")
-        kinds: tuple[Kind | None, ...] = (None, "pure", "zcdp") if self._account.counts_either else (None,)
+        return self._best_course(priced(requests, self._account, {}), careful=False).outlook
+
+    def _best_course(self, requests: Sequence[Priced], fresh: bool = False, careful: bool = True) -> Course:
+        """The course of a list by which all of its releases together err least, where the account counts either way.
+
+        A `careful` account takes a kind that nobody asked for no more readily for a list than for one release.
+        """
+        either = self._account.counts_either and not (careful and self._account.careful)
+        compared = either and not all(one.settled for one in requests)
+        kinds: tuple[Kind | None, ...] = (None, "pure", "zcdp") if compared else (None,)
         courses, refused = [], None
         for kind in kinds:
             try:
-                courses.append(self._course(requests, kind))
+                courses.append(self._course(requests, kind, fresh))
             except PlanError as error:
                 refused = refused or error
         if refused is not None and not courses:
             raise refused
-        return max(courses, key=lambda course: (course.payable, -course.error))
+        return max(courses, key=lambda course: (course.outlook.payable, -course.outlook.error))
 
-    def _course(self, requests: Sequence[tuple[Explainer, dict[str, Any]]], kind: Kind | None) -> Outlook:
+    def _course(self, requests: Sequence[Priced], kind: Kind | None, fresh: bool) -> Course:
         stands = self._account.standing
-        charges, squares, payable = [], [], 0
-        for explainer, cost in requests:
-            share = cost.get("share") is not None
-            plan = self._best(explainer, self._account.prices(**cost), standing=stands, share=share)
-            if kind is not None and "rho" not in cost and not self._is_free(explainer, plan):
-                plan = self._best(explainer, self._account.prices(**{"kind": kind, **cost}), standing=stands)
+        plans, charges, squares, payable = [], [], [], 0
+        known: set[str] = set()
+        for one in requests:
+            explainer = one.explainer
+            plan = self._best(explainer, one.offers, fresh=fresh, standing=stands, share=one.share)
+            free = not fresh and self._is_free(explainer, plan)
+            if kind is not None and not one.settled and not free:
+                offers = [offer for offer in one.offers if offer.currency == CURRENCY[kind]]
+                if not offers:
+                    raise PlanError(f"one of the prices is too small for a {kind} release.")
+                plan = self._best(explainer, offers, standing=stands)
+                free = not fresh and self._is_free(explainer, plan)
             squares.append(self._mean_square(explainer, plan) if self._account.counts_either else 1.0)
-            free, spend = self._is_free(explainer, plan), plan.public.spend
+            spend = plan.public.spend
+            if not fresh and not explainer.asks_one_by_one:
+                # What was asked for earlier in the list is known by the time it is asked for again.
+                key = request_of(explainer, plan.public).key
+                free = free or key in known
+                known.add(key)
+            plans.append(plan)
             charges.append(Spend(spend.currency, Fraction(0) if free else spend.amount))
             then = stands if free else stands.after(charge_units(spend.amount), spend.currency)
             payable += then.is_within and payable == len(charges) - 1
             stands = then
         error = float(np.mean(np.log(np.maximum(squares, 1e-300))))
-        return Outlook(kind, tuple(charges), payable, error, self._account.left_of(stands))
+        return Course(Outlook(kind, tuple(charges), payable, error, self._account.left_of(stands)), tuple(plans))
 
     def _opening(self, explainer: Explainer, offers: list[Spend], name: str) -> Plan:
         """The plan of a stream: one that was opened before goes on in its own kind."""
@@ -544,11 +649,7 @@ class Session:
 
     def _plan(self, explainer: Explainer, spend: Spend, again: bool = False) -> Plan:
         """`again` tries models that were tried before: what they were then says nothing about what they are now."""
-        if isinstance(explainer, type) and issubclass(explainer, Explainer):
-            name = explainer.__name__
-            raise PlanError(f"{name} is a class: write pel.{name}(), with its settings between the brackets.")
-        if not isinstance(explainer, Explainer):
-            raise PlanError(f"{type(explainer).__name__} is not an explainer; see pellucid.explainers.")
+        checked(explainer)
         explainer.columns(self.schema)
         for model in explainer.models:
             tried(model, self.schema, self._engine.asking, again)

@@ -285,3 +285,18 @@ def test_a_second_run_says_which_releases_are_paid_for_again(study, tmp_path, pe
     code, _, err = pellucid("explain", asked(41), "--no-pictures")  # in this process the same record would be free
     said = " ".join(err.split())
     assert code == 1 and "about one record and paid for again in every run ('02 ShapValues')" in said and "Women" not in said
+
+
+def test_what_was_paid_for_is_written_when_another_release_stops(study, tmp_path, pellucid, monkeypatch):
+    def stops(self, ask):
+        raise ZeroDivisionError("stopped")
+
+    monkeypatch.setattr(pel.Completeness, "run", stops)
+    releases = [
+        {"explain": "Completeness", "title": "Gaps", "epsilon": 0.2},
+        {"explain": "Distribution", "feature": "sex", "title": "Women and men", "epsilon": 0.3},
+    ]
+    code, out, err = pellucid("explain", study(releases=releases))
+    assert code == 1 and "'gaps': stopped" in err and "Women and men: released, left ε = 0.5" in out
+    assert (tmp_path / "results" / "women-and-men.json").exists() and not (tmp_path / "results" / "gaps.json").exists()
+    assert spent(tmp_path / "ledger.db") == 0.5

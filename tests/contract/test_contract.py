@@ -101,6 +101,20 @@ def test_trees_that_are_read_explain_what_trees_that_are_asked_do(explainer, sch
         pd.testing.assert_frame_equal(*frames, rtol=near, atol=near, check_like=True)
 
 
+def test_a_list_gives_what_its_parts_give_alone(explainer, model, schema):
+    """Whoever reads the table together with whom: without noise every number is the same, to the last bit."""
+    people = make_people(300)
+    company = [pel.Distribution("age", bins=7), pel.PartialDependence(model, "bmi"), pel.Completeness()]
+    listed = [*company, *(one for one in examples(explainer, model, schema) if not one.asks_one_by_one)]
+    made = []
+    for together in (False, True):
+        with noise(Silent(0)):
+            session = pel.Session(people, schema, pel.Budget(epsilon=9.0 * len(listed)))
+            found = session.release(listed, share=1) if together else [session.release(one, epsilon=9.0) for one in listed]
+        made.append([(one.content(), one.certificate.charges) for one in found])
+    assert made[0] == made[1]
+
+
 def with_rows(people, rows):
     return pd.concat([people.astype(object), pd.DataFrame(rows).astype(object)], ignore_index=True)
 

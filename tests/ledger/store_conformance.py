@@ -20,6 +20,7 @@ from pellucid.errors import BudgetExceeded, LedgerCorrupt, LedgerError, LedgerUn
 from pellucid.ledger import Ledger
 from pellucid.ledger.chain import next_entry, sha256
 from pellucid.ledger.spool import Kept
+from pellucid.ledger.values import Due
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 TERMS = {"currency": "epsilon", "delta": "0", "relation": "replace", "unit": "person"}
@@ -363,6 +364,22 @@ class StoreConformance:
         with refused(words="closed"):
             ledger.accounts()
 
+    def test_charges_are_made_together_or_not_at_all(self, make_store):
+        ledger = Ledger(make_store())
+        ledger.open_account("a", budget=10, **TERMS)
+        with pytest.raises(BudgetExceeded, match="for 2 releases"):
+            ledger.reserve_all("a", [Due(6, "k", "{}"), Due(5, "l", "{}")])
+        with pytest.raises(LedgerError, match="above 0"):
+            ledger.reserve_all("a", [Due(6, "k", "{}"), Due(0, "l", "{}")])
+        with pytest.raises(LedgerError, match="cannot be stored"):
+            ledger.reserve_all("a", [Due(6, "k", "{}"), Due(1, "\0", "{}")])
+        assert ledger.account("a").spent == 0 and len(ledger.history()) == 1
+        first, second = ledger.reserve_all("a", [Due(6, "k", "{}"), Due(4, "l", "{}")], by="Ada", purpose="report")
+        assert (first.spent, second.spent, second.seq - first.seq) == (6, 10, 1)
+        ledger.commit(second, "two")
+        ledger.commit(first, "one")
+        assert ledger.replay("a", "k") == "one" and ledger.replay("a", "l") == "two" and ledger.verify().ok
+
     def test_threads_share_one_budget(self, make_store):
         ledger = Ledger(make_store())
         ledger.open_account("shared", budget=40, **TERMS)
@@ -490,6 +507,27 @@ class DurableStoreConformance(StoreConformance):
         assert ended_well(*[in_child(work) for _ in range(4)])
         store = make_store()
         assert len(entries(store)) == 40 and is_chain(entries(store))
+
+    @needs_fork
+    def test_processes_are_charged_whole_lists(self, make_store):
+        """Several charges in one turn: all of them or none, and nobody else's between them."""
+        make_store().close()
+        Ledger(make_store()).open_account("shared", budget=100, **TERMS)
+
+        def work():
+            ledger = Ledger(make_store(busy_seconds=30.0))
+            dues = [Due(units, f"{os.getpid()}", "{}") for units in (1, 2, 4)]
+            with pytest.raises(BudgetExceeded, match="for 3 releases"):
+                while True:
+                    paid = ledger.reserve_all("shared", dues)
+                    assert [one.seq for one in paid] == list(range(paid[0].seq, paid[0].seq + 3))
+                    assert [one.spent - paid[0].spent for one in paid] == [0, 2, 6]
+
+        assert ended_well(*[in_child(work) for _ in range(3)])
+        ledger = Ledger(make_store())
+        charges = [entry for entry in ledger.history("shared") if entry.kind == "reserve"]
+        assert [entry.amount for entry in charges] == [1, 2, 4] * 14 and ledger.account("shared").spent == 98
+        assert all(len({entry.key for entry in charges[i : i + 3]}) == 1 for i in range(0, 42, 3)) and ledger.verify().ok
 
     @needs_fork
     def test_processes_that_make_one_store_together(self, make_store):

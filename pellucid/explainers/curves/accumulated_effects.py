@@ -290,7 +290,7 @@ class AccumulatedEffects(AlongFeatures):
                 f"between categories: up to ±{at_most.max():.2g} if people's steps are as large as the model's range allows, as "
                 "those of a model that has learnt its records by heart are, or if categories are thinner"
             )
-        return Expected(tuple(labels), error, float(2**0.5 * error.max()), tuple(notes), at_most)
+        return Expected(tuple(labels), error, float(2**0.5 * error.max()), tuple(notes), at_most=at_most)
 
     def foreseen(self, plan: Plan, along: Along, at_most: bool = False) -> np.ndarray:
         """Half-widths along one feature: with steps like those of public records, or with what can be at most."""

@@ -14,7 +14,7 @@ from ...mechanisms import NoiseLaw
 from ...public.frozen import settle
 from ...public.grids import spread_points
 from ...public.model import Model
-from ...public.rows import Rows
+from ...public.rows import Point, Rows
 from ...public.schema import Category, Schema
 from ...query import Joint, Sum
 from ...query.bounds import Ball, Box, Cells
@@ -43,8 +43,13 @@ class Ceteris:
     model: Model
     grids: tuple[tuple[str, tuple[float, ...]], ...]
 
+    @property
+    def asks_ahead(self) -> tuple[Model, list[Point]]:
+        """What is asked, of which model: several such maps ask together."""
+        return self.model, [(name, value) for name, values in self.grids for value in values]
+
     def __call__(self, rows: Rows) -> np.ndarray:
-        return rows.predict_table(self.model, [{name: value} for name, values in self.grids for value in values])
+        return rows.predict_table(self.model, [{name: value} for name, value in self.asks_ahead[1]])
 
 
 @dataclass(frozen=True, eq=False)

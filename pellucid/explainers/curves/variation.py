@@ -20,7 +20,7 @@ from ...errors import PlanError
 from ...mechanisms import NoiseLaw
 from ...public.grids import curve_points, nested_grids
 from ...public.model import Model
-from ...public.rows import Rows
+from ...public.rows import Point, Rows
 from ...public.schema import Category, Feature, Schema
 from ...release.plan import Public
 from .accumulate import DRAWS, factorisation
@@ -232,6 +232,11 @@ class Variations:
     model: Model
     along: Along
 
+    @property
+    def asks_ahead(self) -> tuple[Model, list[Point]]:
+        """What is asked, of which model: several such maps ask together."""
+        return self.model, [(self.along.name, float(value)) for value in self.along.grid]
+
     def __call__(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, None]:
         size = np.abs(np.diff(curves_of(rows, self.model, self.along), axis=1)).sum(axis=1)
         cell = np.searchsorted(STEPS * self.along.variation, size, side="left")
@@ -288,16 +293,19 @@ class LevelsAndDifferences:
     def contributions(self, rows: Rows) -> np.ndarray:
         lo, hi = self.model.output
         pieces: list[np.ndarray] = []
-        for part in self.parts:
-            curves, off = cut(curves_of(rows, self.model, part.along), part.along.variation, part.spread)
+        # All features at once: a model that is read walks its trees once for all of them.
+        asked = [{part.along.name: value} for part in self.parts for value in part.along.grid]
+        ends = np.cumsum([len(part.along.grid) for part in self.parts])[:-1]
+        for part, found in zip(self.parts, np.split(rows.predict_table(self.model, asked), ends, axis=1)):
+            curves, off = cut(found, part.along.variation, part.spread)
             level = np.clip((curves.mean(axis=1) - lo) / (hi - lo), 0.0, 1.0)
             beside = [level, 1 - level] if part.two_levels else [2 * level - 1]
             differences = np.diff(curves, axis=1) / part.along.variation
             if part.spread:
-                asked = accumulation(len(part.along.grid), True)[0]
+                combining = accumulation(len(part.along.grid), True)[0]
                 combined = np.zeros_like(differences)
                 for j in range(differences.shape[1]):
-                    combined += differences[:, j : j + 1] * asked[:, j]
+                    combined += differences[:, j : j + 1] * combining[:, j]
                 differences = combined
             pieces.append(part.level * np.stack(beside, axis=1))
             pieces.append(part.differences * np.hstack([differences, counted(part.spread) * off[:, None]]))
