@@ -644,7 +644,9 @@ class Session:
             # Without a guess of the number of records there is no preview; which kind errs less hardly depends on it.
             guessed = replace(plan.public, expected_rows=plan.public.rows_or_default)
             expected = explainer.expected(explainer.plan(guessed))
-        found = float(np.mean(np.square(expected.error)))
+        # The errors that are expected decide between kinds, where they are known to be less than bars must allow for.
+        errors = expected.error if expected.typical is None else 1.96 * expected.typical
+        found = float(np.mean(np.square(errors)))
         return found if math.isfinite(found) else math.inf
 
     def _plan(self, explainer: Explainer, spend: Spend, again: bool = False) -> Plan:
