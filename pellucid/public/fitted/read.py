@@ -11,6 +11,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +24,28 @@ from .encoding import FIX, Encoding, take_apart
 from .reading import adds_up_trees, sum_of_trees
 from .settled import Settled, settle
 from .trees import SumOfTrees
-from .walks import Grids, Walkable, along, exchanged, is_compiled, sums, unit_for, walkable
+from .walks import Grids, Walkable, along, changed, is_compiled, sums, unit_for, walkable
 
 FINE = 2.0**-40
 """Rounding of leaves moves no answer by more than this part of the model's range, or the model is not read."""
 COMPARED = 512
 """Public records at which what was read must answer as the model does."""
 
-Changes = Mapping[str, float | np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """One of a few values for every record."""
+
+    values: np.ndarray
+    index: np.ndarray
+    ndim = 1
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.values[self.index], dtype=dtype)
+
+
+Changes = Mapping[str, float | np.ndarray | Picked]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +102,11 @@ class Read:
         """Its answers with some features set to other values, a column for each set of changes.
 
         One feature set to one value for all records is a point of a grid; two of them are points of as many grids as the first
-        one has values; features set to values of their own for each record come from donors. Each kind is walked all at once.
+        one has values; all other changes are of single records. Each kind is walked all at once.
         """
-        if len(each) == 2 and each[0].keys() == each[1].keys() and all(np.ndim(v) for one in each for v in one.values()):
-            return self._ends(atoms, *each)
-        out = np.empty((len(atoms), len(each)))
         points: dict[str, list[int]] = {}
         pairs: dict[tuple[str, float], list[int]] = {}
-        donated: list[int] = []
-        taken: set[str] = set()
+        others: list[int] = []
         for k, changes in enumerate(each):
             single = all(np.ndim(value) == 0 for value in changes.values())
             if single and len(changes) == 1:
@@ -103,45 +114,60 @@ class Read:
             elif single and len(changes) == 2:
                 name, value = next(iter(changes.items()))
                 pairs.setdefault((name, float(value)), []).append(k)
-            elif changes and not taken & changes.keys():
-                donated.append(k)
-                taken |= changes.keys()
             else:
-                out[:, k] = self.answers(self._changed(atoms, changes))
+                others.append(k)
+        if len(others) == len(each):
+            return self._one_by_one(atoms, each)
+        places = [k for some in points.values() for k in some]
+        found = None
         if points:
-            places = [k for some in points.values() for k in some]
             grids = [np.array([float(each[k][name]) for k in some]) for name, some in points.items()]
             found = self._along(atoms, tuple(points), grids)
             if len(places) == len(each) and places == list(range(len(each))):
                 return found
+        out = np.empty((len(atoms), len(each)))
+        if found is not None:
             out[:, places] = found
         for (name, value), some in pairs.items():
-            others = [{other: v for other, v in each[k].items() if other != name} for k in some]
-            out[:, some] = self.table(self._changed(atoms, {name: value}), others)
-        if donated:
-            donors = self._changed(atoms, {name: value for k in donated for name, value in each[k].items()})
-            groups = [[self._place(name) for name in each[k]] for k in donated]
-            out[:, donated] = self.linked([exchanged(group, atoms, donors, groups) for group in self.groups])
+            rest = [{other: v for other, v in each[k].items() if other != name} for k in some]
+            out[:, some] = self.table(self._with(atoms, name, value), rest)
+        if others:
+            out[:, others] = self._one_by_one(atoms, [each[k] for k in others])
         return out
 
-    def _ends(self, atoms: np.ndarray, one: Changes, other: Changes) -> np.ndarray:
-        """Of both ends of a step."""
-        first, second = self._changed(atoms, one), self._changed(atoms, other)
-        places = [self._place(name) for name in one]
-        # The second end is followed by itself only where it parts from the first, which is in the group of no feature.
-        return self.linked([exchanged(group, first, second, [[], places]) for group in self.groups])
+    def from_donors(self, atoms: np.ndarray, donors: np.ndarray, groups: Sequence[Sequence[str]]) -> np.ndarray:
+        """Its answers as they are, and with each group of features from other records; both as atoms."""
+        columns = [{}, *({j: j for j in map(self._place, group)} for group in groups)]
+        return self.linked([changed(trees, atoms, donors, columns) for trees in self.groups])
+
+    def _one_by_one(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
+        """Whatever is changed, of every record by itself."""
+        columns: list[dict[int, int]] = []
+        given: list[np.ndarray] = []
+        for changes in each:
+            columns.append({})
+            for name, value in changes.items():
+                columns[-1][self._place(name)] = len(given)
+                given.append(self._given(name, value, len(atoms)))
+        table = np.stack(given, axis=1) if given else np.empty((len(atoms), 0), dtype=np.int32)
+        return self.linked([changed(trees, atoms, table, columns) for trees in self.groups])
+
+    def _given(self, name: str, value: Any, records: int) -> np.ndarray:
+        """The atoms of what a feature is set to, one for every record."""
+        j = self._place(name)
+        if isinstance(value, Picked):
+            return self.settled.atoms(j, value.values)[value.index]
+        return np.broadcast_to(self.settled.atoms(j, np.atleast_1d(np.asarray(value, dtype=float))), records)
 
     def _along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
         features = tuple(map(self._place, names))
         grids = Grids(features, tuple(self.settled.atoms(j, points) for j, points in zip(features, values)))
         return self.linked([along(group, atoms, grids) for group in self.groups])
 
-    def _changed(self, atoms: np.ndarray, changes: Changes) -> np.ndarray:
-        """Atoms with some features set to other values, one for all records or one for each."""
+    def _with(self, atoms: np.ndarray, name: str, value: float) -> np.ndarray:
+        """Atoms with one feature set to one value."""
         atoms = atoms.copy()
-        for name, value in changes.items():
-            j = self._place(name)
-            atoms[:, j] = self.settled.atoms(j, np.atleast_1d(np.asarray(value, dtype=float)))
+        atoms[:, self._place(name)] = self._given(name, value, len(atoms))
         return atoms
 
     def _place(self, name: str) -> int:
