@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from .asking import DEFAULT, Asking
-from .fitted.read import Read, read
+from .fitted.read import Picked, Read, read
 from .model import Model, ReadyModel
 from .schema import Columns, Schema
 
-Changes = Mapping[str, float | np.ndarray]
+T = TypeVar("T")
+
+Changes = Mapping[str, float | np.ndarray | Picked]
 """Columns to be set, to one (inner) value or to one for every record."""
 
 NONE = np.empty(0, dtype=np.uint8)
@@ -47,8 +49,10 @@ class Rows:
         self.conditions = dict(conditions or {})
         # By the models themselves, which are thereby kept: the number of one that is gone may be another's.
         self._inputs: dict[Model, Any] = {}
-        self._atoms: dict[Read, np.ndarray] = {}
-        self._of: tuple[Rows, np.ndarray] | None = None
+        self._known: dict[Hashable, Any] = {}
+        self._of: tuple[Rows, np.ndarray | slice] | None = None
+        self.kept = False
+        """Whether further questions of the same release see these very rows."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -60,9 +64,45 @@ class Rows:
         """Which records have no value in a column, by its policy; the query must have asked for its conditions."""
         return self.schema[name].absent(self.conditions[name])
 
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made of these rows before, or what is made of them now."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
     def predict(self, model: Model, changes: Changes | None = None) -> np.ndarray:
         """The model's answer for every record, with some columns set to other (inner) values."""
-        return self.predict_table(model, [changes or {}])[:, 0]
+        if changes or self._read(model) is None:
+            return self.predict_table(model, [changes or {}])[:, 0]
+        # Rows that were taken from others are answered as they are there.
+        of, known = self._of, ("answers", model)
+        if of is not None:
+            return self.once(known, lambda: of[0].predict(model)[of[1]])
+        return self.once(known, lambda: self.predict_table(model, [{}])[:, 0])
+
+    def predict_with(self, model: Model, donors: Rows, groups: Sequence[Sequence[str]]) -> np.ndarray:
+        """The model's answers when each group of columns comes from other rows, a column for each group."""
+        made = self._read(model)
+        if made is None:
+            return self.predict_table(model, [{name: donors[name] for name in group} for group in groups])
+
+        def answers() -> np.ndarray:
+            ready = made.ready
+            used = [[name for name in group if name in ready.features] for group in groups]
+            return ready.declared(made.with_donors(self.atoms(made), donors.atoms(made), used))
+
+        return self.once((model, donors, tuple(map(tuple, groups))), answers)
+
+    def computes(self, model: Model) -> bool:
+        """Whether the model is read: then all that is asked of it at once is little more than one question."""
+        return self._read(model) is not None
+
+    def _read(self, model: Model) -> Read | None:
+        """The model, if it is computed here."""
+        ready = model.ready(self.schema, self.asking)
+        made = read(ready) if isinstance(ready, ReadyModel) else None
+        return made if isinstance(made, Read) else None
 
     def predict_each(self, model: Model, each: Iterable[Changes]) -> list[np.ndarray]:
         """As `predict`, for several changes one after another."""
@@ -74,19 +114,19 @@ class Rows:
         A model that is read is computed for all of them at once. Any other is asked in questions of one shape, which a few
         records do not fill alone.
         """
-        ready = model.ready(self.schema, self.asking)
-        made = read(ready) if isinstance(ready, ReadyModel) else None
-        if isinstance(made, Read):
+        ready, made = model.ready(self.schema, self.asking), self._read(model)
+        if made is not None:
             return ready.declared(made.table(self.atoms(made), [self._of_model(ready, changes) for changes in each]))
         answers = ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
         return np.stack(answers, axis=1) if answers else np.empty((len(self), 0))
 
     def atoms(self, made: Read) -> np.ndarray:
         """The records as a model that is read sees them."""
-        if made not in self._atoms:
-            # Rows that were taken from others are seen as they are there: those are settled once, however often some are taken.
-            self._atoms[made] = made.atoms(self.columns) if self._of is None else self._of[0].atoms(made)[self._of[1]]
-        return self._atoms[made]
+        of = self._of
+        if of is None:
+            return self.once(made, lambda: made.atoms(self.columns))
+        # Rows that were taken from others are seen as they are there: those are settled once, however often some are taken.
+        return self.once(made, lambda: of[0].atoms(made)[of[1]])
 
     @staticmethod
     def _of_model(ready: Any, changes: Changes) -> Changes:
@@ -117,10 +157,16 @@ class Rows:
         asking = listed[0].asking if listed else DEFAULT
         return cls(schema, merged, np.concatenate(parts) if parts else None, asking, found)
 
-    def take(self, index: np.ndarray) -> Rows:
+    def take(self, index: np.ndarray | slice) -> Rows:
         parts = None if self.parts is None else self.parts[index]
         conditions = {name: found[index] for name, found in self.conditions.items()}
         columns = {name: column[index] for name, column in self.columns.items()}
         made = Rows(self.schema, columns, parts, self.asking, conditions)
-        made._of = self, index
+        made._of, made.kept = (self, index), self.kept
         return made
+
+    def piece(self, start: int, stop: int) -> Rows:
+        """Some rows in a row, the same object every time."""
+        if start <= 0 and stop >= len(self):
+            return self
+        return self.once(("piece", start, stop), lambda: self.take(slice(start, stop)))

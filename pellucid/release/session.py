@@ -7,11 +7,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..engine import LocalEngine
+from ..engine import Kept, LocalEngine
 from ..engine.apart import apart
 from ..engine.check import DataCheck
 from ..engine.sandbox import Outcomes
@@ -303,7 +304,9 @@ class Session:
         self._engine.check_unchanged()
         paid = self._account.reserve(spend, key=request.key, request=request.text, by=asker.by, purpose=asker.purpose)
         private = self._account.noise_is_private()
-        ask = Ask(self._engine.totals, plan)
+        # What several stages read is kept between them; a single one streams.
+        several = len(plan.stages) > 1
+        ask = Ask(partial(self._engine.totals, kept=Kept()) if several else self._engine.totals, plan)
         explanation = explainer.run(ask)
         private = self._account.noise_is_private() and private
         total = self._account.total(paid)

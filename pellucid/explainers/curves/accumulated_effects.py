@@ -29,7 +29,7 @@ from ..common.projection import project_counts
 from . import accumulate
 from .accumulate import Intervals
 from .results import EffectCurve
-from .steps import CLIPS, COUNTED, ClippedSteps, CombinedSteps, OnGrid, StepSize
+from .steps import CLIPS, COUNTED, ClippedSteps, CombinedSteps, OnGrid, Steps, StepSize
 from .variation import MARGIN, public_curves
 
 SPREAD = 2.0
@@ -169,26 +169,32 @@ class AccumulatedEffects(AlongFeatures):
     def run(self, ask: Ask) -> Explanation:
         public, details = ask.public, ask.plan.details
         places = ask.total("places")
-        settled = []
-        for i, along in enumerate(details.along):
-            cells = _clean_counts(places.part(i), public.rows)
-            settled.append(self.settled(ask, along, cells, places.noise))
+        cells = [_clean_counts(places.part(i), public.rows) for i in range(len(details.along))]
+        # All intervals are known before any step is looked at, so that the steps of all features are one question.
+        beside = tuple(
+            Steps(self.model, along.name, along.grid, along.between(found[: len(along.grid)], places.noise))
+            for along, found in zip(details.along, cells)
+        )
+        settled = [
+            self.settled(ask, along, found, steps.intervals, beside) for along, found, steps in zip(details.along, cells, beside)
+        ]
         released = ask.total("steps", Joint([steps_query(public, one, details.columns) for one in settled]))
         return self.joined(
             {one.along.name: self.curve(public, one, released.part(i), places.noise) for i, one in enumerate(settled)}
         )
 
-    def settled(self, ask: Ask, along: Along, cells: np.ndarray, count_law: NoiseLaw) -> Settled:
+    def settled(
+        self, ask: Ask, along: Along, cells: np.ndarray, intervals: Intervals, beside: tuple[Steps, ...]
+    ) -> Settled:
         """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
         details, counts = ask.plan.details, cells[: len(along.grid)]
-        intervals = along.between(counts, count_law)
         # A category's step is the same for many records at once: it is ruinous to clip it, so candidates reach up to the range.
         beyond = 32 * len(intervals) if along.categorical else BEYOND * len(intervals) ** 0.5
         q = _clip_quantile(beyond / details.epsilon, counts.sum())
         largest = largest_step(ask.public, self.model, along, intervals)
         reach = len(CLIPS) if along.categorical else np.searchsorted(CLIPS * self.model.range, MARGIN * largest) + 1
         clips = self.model.range * CLIPS[:reach]
-        sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
+        sizes = StepSize(self.model, along.name, along.grid, intervals, clips, beside=beside)
         choice = Choice(Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(q))
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
         weights = accumulate.centring_weights(intervals, counts, along.grid)
@@ -196,7 +202,7 @@ class AccumulatedEffects(AlongFeatures):
         if hidden and along.categorical:
             # The larger it is, the less room a count takes from what is clipped; the smaller, the shorter the bars.
             hidden = max(hidden, min(3 * clip, self.model.range - clip))
-        steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
+        steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden, beside=beside)
         return Settled(along, cells, steps, weights, combinations(ask.public, intervals.mass, weights))
 
     def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
@@ -301,7 +307,7 @@ def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
     if isinstance(bound, Cells):
         return Sum(steps, bound, columns=columns)
     plain = (steps.model, steps.name, steps.grid, steps.intervals, steps.clip, steps.hidden)
-    return Sum(CombinedSteps(*plain, one.asked), bound, columns=columns)
+    return Sum(CombinedSteps(*plain, one.asked, beside=steps.beside), bound, columns=columns)
 
 
 def largest_step(public: Public, model: Model, along: Along, intervals: Intervals) -> float:

@@ -11,8 +11,8 @@ from typing import Any
 import numba
 import numpy as np
 
-BLOCK = 128
-"""Records that are taken through a tree together."""
+BLOCK, GRID_BLOCK = 256, 128
+"""Records that are taken through a tree together, and along grids."""
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 HASH = np.uint64(0x03F79D71B4CB0A89)
 """A de Bruijn sequence: the first six bits of a product of it with a power of two are another number for each of the 64."""
@@ -86,14 +86,14 @@ def along(masks: Any, start: Any, run: Any, run_mask: Any, run_point: Any, atoms
     """`run`: per slot the runs of its feature's grid with one mask each; a run begins at a point and ends before the next."""
     first, feature, at, table, leaves, value = masks
     features, points = atoms.shape[1], out.shape[1]
-    own, most = np.zeros((features, BLOCK), np.uint32), 1
+    own, most = np.zeros((features, GRID_BLOCK), np.uint32), 1
     for t in range(len(first) - 1):
         most = max(most, first[t + 1] - first[t] + 1)
-    before, others, after = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64), np.empty((most, BLOCK), np.uint64)
-    reached, last, whole = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    steps = np.zeros((points, BLOCK), np.int64)
-    for begin in range(0, len(atoms), BLOCK):
-        size = min(BLOCK, len(atoms) - begin)
+    before, others, after = np.empty(GRID_BLOCK, np.uint64), np.empty(GRID_BLOCK, np.uint64), np.empty((most, GRID_BLOCK), np.uint64)
+    reached, last, whole = np.empty(GRID_BLOCK, np.int64), np.empty(GRID_BLOCK, np.int64), np.empty(GRID_BLOCK, np.int64)
+    steps = np.zeros((points, GRID_BLOCK), np.int64)
+    for begin in range(0, len(atoms), GRID_BLOCK):
+        size = min(GRID_BLOCK, len(atoms) - begin)
         for i in range(size):
             for j in range(features):
                 own[j, i] = atoms[begin + i, j]
@@ -106,33 +106,33 @@ def along(masks: Any, start: Any, run: Any, run_mask: Any, run_point: Any, atoms
             left[:] = leaves[t]
             for s in range(high - 1, low - 1, -1):
                 here, mask, rest = own[feature[s]], table[at[s] :], after[s - low]
-                for i in range(BLOCK):
+                for i in range(GRID_BLOCK):
                     rest[i] = left[i] & mask[here[i]]
                 left = rest
-            for i in range(BLOCK):
+            for i in range(GRID_BLOCK):
                 reached[i] = leaf[(left[i] * HASH) >> SHIFT]
                 whole[i] += reached[i]
             before[:] = ALL
             for s in range(low, high):
                 here, mask, rest = own[feature[s]], table[at[s] :], after[s - low + 1]
                 if run[s] < run[s + 1]:
-                    for i in range(BLOCK):
+                    for i in range(GRID_BLOCK):
                         others[i] = before[i] & rest[i]
                         last[i] = reached[i]
                     for r in range(run[s], run[s + 1]):
                         only, step = run_mask[r], steps[run_point[r]]
-                        for i in range(BLOCK):
+                        for i in range(GRID_BLOCK):
                             found = leaf[((others[i] & only) * HASH) >> SHIFT]
                             step[i] += found - last[i]
                             last[i] = found
-                for i in range(BLOCK):
+                for i in range(GRID_BLOCK):
                     before[i] &= mask[here[i]]
         for j in range(features):
-            for i in range(BLOCK):
+            for i in range(GRID_BLOCK):
                 last[i] = whole[i]
             for p in range(start[j], start[j + 1]):
                 step = steps[p]
-                for i in range(BLOCK):
+                for i in range(GRID_BLOCK):
                     last[i] += step[i]
                     step[i] = last[i]
         for i in range(size):

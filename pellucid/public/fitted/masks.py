@@ -45,14 +45,18 @@ class Masks:
     def runs(self, grids: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(start, run, mask, point): the points of each feature's grid, and per slot the runs of them with one mask each."""
         start = np.concatenate([[0], np.cumsum([len(grid) for grid in grids])]).astype(np.int64)
-        counts, masks, points = [0], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-        for j, at in zip(self.feature.tolist(), self.at.tolist()):
-            found = self.table[at + grids[j]]
-            begins = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]])) if len(found) else points[0]
-            counts.append(len(begins))
-            masks.append(found[begins])
-            points.append(start[j] + begins)
-        return start, np.cumsum(counts), np.concatenate(masks), np.concatenate(points)
+        begins = []
+        for j, grid in enumerate(grids):
+            slots = np.flatnonzero(self.feature == j) if len(grid) else np.empty(0, dtype=np.int64)
+            found = self.table[self.at[slots][:, None] + grid]
+            new = np.ones(found.shape, dtype=bool)
+            new[:, 1:] = found[:, 1:] != found[:, :-1]
+            which, point = np.nonzero(new)
+            begins.append((slots[which], found[which, point], start[j] + point))
+        slot, mask, point = (np.concatenate(part) for part in zip(*begins))
+        # Slot after slot; of each in the order of its points.
+        order = np.argsort(slot, kind="stable")
+        return start, np.searchsorted(slot[order], np.arange(len(self.feature) + 1)), mask[order], point[order]
 
 
 def masks_of(trees: Walkable) -> Masks | None:

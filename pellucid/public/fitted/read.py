@@ -135,13 +135,15 @@ class Read:
             out[:, others] = self._one_by_one(atoms, [each[k] for k in others])
         return out
 
-    def from_donors(self, atoms: np.ndarray, donors: np.ndarray, groups: Sequence[Sequence[str]]) -> np.ndarray:
-        """Its answers as they are, and with each group of features from other records; both as atoms."""
-        columns = [{}, *({j: j for j in map(self._place, group)} for group in groups)]
+    def with_donors(self, atoms: np.ndarray, donors: np.ndarray, groups: Sequence[Sequence[str]]) -> np.ndarray:
+        """Its answers when each group of features comes from other records; both as atoms."""
+        columns = [{j: j for j in map(self._place, group)} for group in groups]
         return self.linked([changed(trees, atoms, donors, columns) for trees in self.groups])
 
     def _one_by_one(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
         """Whatever is changed, of every record by itself."""
+        if not any(each):
+            return np.repeat(self.answers(atoms)[:, None], len(each), axis=1)
         columns: list[dict[int, int]] = []
         given: list[np.ndarray] = []
         for changes in each:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -246,8 +247,8 @@ def is_compiled() -> bool:
 
 
 def _compiled(work: int) -> Any:
-    """The walks as compiled loops for so many walks; None where they are too few, or Numba is not installed."""
-    return _loaded() if work >= SMALL else None
+    """The walks as compiled loops for so many walks; None where they are not worth loading, or Numba is not installed."""
+    return _loaded() if work >= SMALL or f"{__package__}.loops" in sys.modules else None
 
 
 @functools.cache

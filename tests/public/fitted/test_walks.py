@@ -49,10 +49,14 @@ def records(made, size, seed):
     return made.atoms({name: drawn[name] for name in NAMES})
 
 
+def by_levels(monkeypatch, wanted):
+    monkeypatch.setattr(walks, "_compiled", lambda work: None if wanted else walks._loaded())
+
+
 @pytest.fixture(params=["compiled", "compiled, without masks", "by levels"])
 def way(request, monkeypatch, made):
     """Every walk by compiled loops, with masks where trees are small, or none."""
-    monkeypatch.setattr(walks, "SMALL", 1 << 62 if request.param == "by levels" else 0)
+    by_levels(monkeypatch, request.param == "by levels")
     if request.param == "compiled, without masks":
         for trees in made.groups:
             monkeypatch.setitem(vars(trees), "masks", None)
@@ -122,8 +126,8 @@ def test_a_record_is_answered_alike_in_any_company(made, monkeypatch):
     whole = made.table(atoms, each)
     some = np.random.default_rng(1).permutation(5000)[:300]
     each[5] = {"a": np.zeros(300)}
-    for small in (0, 1 << 62):
-        monkeypatch.setattr(walks, "SMALL", small)
+    for wanted in (False, True):
+        by_levels(monkeypatch, wanted)
         assert np.array_equal(made.table(atoms[some], each), whole[some])
     each[5] = {"a": np.zeros(1)}
     assert np.array_equal(made.table(atoms[some[:1]], each), whole[some[:1]])
