@@ -88,9 +88,8 @@ class Rows:
             return self.predict_table(model, [{name: donors[name] for name in group} for group in groups])
 
         def answers() -> np.ndarray:
-            ready = made.ready
-            used = [[name for name in group if name in ready.features] for group in groups]
-            return ready.declared(made.with_donors(self.atoms(made), donors.atoms(made), used))
+            used = [[name for name in group if name in made.ready.features] for group in groups]
+            return made.with_donors(self.atoms(made), donors.atoms(made), used)
 
         return self.once((model, donors, tuple(map(tuple, groups))), answers)
 
@@ -116,9 +115,16 @@ class Rows:
         """
         ready, made = model.ready(self.schema, self.asking), self._read(model)
         if made is not None:
-            return ready.declared(made.table(self.atoms(made), [self._of_model(ready, changes) for changes in each]))
+            return made.table(self.atoms(made), [self._of_model(ready, changes) for changes in each])
         answers = ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
         return np.stack(answers, axis=1) if answers else np.empty((len(self), 0))
+
+    def predict_along(self, model: Model, grids: Sequence[tuple[str, Sequence[float]]]) -> np.ndarray:
+        """As `predict_table`, with each of these columns set to each of its values, column after column."""
+        made, names = self._read(model), [name for name, _ in grids]
+        if made is None or len(set(names) & set(made.ready.features)) < len(names):
+            return self.predict_table(model, [{name: value} for name, values in grids for value in values])
+        return made.along(self.atoms(made), names, [np.asarray(values, dtype=float) for _, values in grids])
 
     def atoms(self, made: Read) -> np.ndarray:
         """The records as a model that is read sees them."""

@@ -43,7 +43,7 @@ class Ceteris:
     grids: tuple[tuple[str, tuple[float, ...]], ...]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        return rows.predict_table(self.model, [{name: value} for name, values in self.grids for value in values])
+        return rows.predict_along(self.model, self.grids)
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,7 +93,7 @@ def public_curves(model: Model, schema: Schema, name: str, grid: np.ndarray) -> 
     """The curves of public records along a grid, in parts of the model's range."""
     drawn = schema.sample(PUBLIC_RECORDS, seed=6)
     rows = Rows(schema, {column: drawn[column] for column in schema})
-    answers = rows.predict_table(model, [{name: value} for value in grid])
+    answers = rows.predict_along(model, [(name, grid)])
     lo, hi = model.output
     return np.clip((answers - lo) / (hi - lo), 0.0, 1.0)
 
@@ -208,7 +208,7 @@ class Variations:
 
 def curves_of(rows: Rows, model: Model, along: Along) -> np.ndarray:
     """Every record's curve, in the model's declared range."""
-    return rows.predict_table(model, [{along.name: value} for value in along.grid])
+    return rows.predict_along(model, [(along.name, along.grid)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,12 @@ import numpy as np
 
 from . import mask_loops as by_masks
 
-__all__ = ["along", "by_masks", "changed", "sums"]
+__all__ = ["along", "by_masks", "cells", "changed", "clipped", "distinct", "spread", "sums"]
 
 ROOM = 1 << 15
 """Numbers of a block of records that are kept beside a tree in the processor's caches."""
+SEARCHES = 1 << 10
+"""Values that are looked for together."""
 
 
 @numba.njit(inline="always")
@@ -23,6 +25,62 @@ def goes_right(atom: Any, node: Any, j: Any, cut: Any, cells: Any, mixed: Any, f
     if mixed and atom >= cells[j]:
         return not points[first[node] + atom - cells[j]]
     return atom > cut[node]
+
+
+@numba.njit(cache=True, nogil=True)
+def cells(cuts: Any, values: Any, out: Any) -> None:
+    """How many cuts lie below each value; all below NaN. Many searches take their steps together."""
+    low = np.zeros(SEARCHES, np.uint32)
+    for begin in range(0, len(values), SEARCHES):
+        some = values[begin : begin + SEARCHES]
+        low[:] = 0
+        rest = len(cuts)
+        while rest > 0:
+            half = np.uint32((rest + 1) // 2)
+            middle = cuts[half - 1 :]
+            for i in range(len(some)):
+                low[i] += np.uint32(0) if middle[low[i]] >= some[i] else half
+            rest -= half
+        for i in range(len(some)):
+            out[begin + i] = low[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def clipped(raw: Any, unit: float, base: float, low: float, high: float, out: Any) -> None:
+    """raw · unit + base inside [low, high]."""
+    for i in range(raw.shape[0]):
+        for p in range(raw.shape[1]):
+            number = np.float64(raw[i, p]) * unit + base
+            number = low if number < low else number
+            out[i, p] = high if number > high else number
+
+
+@numba.njit(cache=True, nogil=True)
+def distinct(raw: Any, unit: float, base: float, out: Any) -> int:
+    """raw · unit + base of each number that is another one than that on its left; how many there are."""
+    count = 0
+    for i in range(raw.shape[0]):
+        last = ~raw[i, 0]
+        for p in range(raw.shape[1]):
+            # What is not counted is written over.
+            out[count] = np.float64(raw[i, p]) * unit + base
+            count += raw[i, p] != last
+            last = raw[i, p]
+    return count
+
+
+@numba.njit(cache=True, nogil=True)
+def spread(raw: Any, found: Any, low: float, high: float, out: Any) -> None:
+    """What was made of `distinct` numbers, inside [low, high], for all of them."""
+    at = -1
+    for i in range(raw.shape[0]):
+        last = ~raw[i, 0]
+        for p in range(raw.shape[1]):
+            at += raw[i, p] != last
+            last = raw[i, p]
+            number = found[at]
+            number = low if number < low else number
+            out[i, p] = high if number > high else number
 
 
 @numba.njit(cache=True, nogil=True)

@@ -20,11 +20,12 @@ from ..model import ReadyModel
 from ..schema import Columns
 from ..silence import silenced
 from . import trees as links
+from .compiled import compiled, is_compiled
 from .encoding import FIX, Encoding, take_apart
 from .reading import adds_up_trees, sum_of_trees
 from .settled import Settled, settle
 from .trees import SumOfTrees
-from .walks import Grids, Walkable, along, changed, is_compiled, sums, unit_for, walkable
+from .walks import Grids, Walkable, along, changed, sums, unit_for, walkable
 
 FINE = 2.0**-40
 """Rounding of leaves moves no answer by more than this part of the model's range, or the model is not read."""
@@ -99,7 +100,7 @@ class Read:
         return self.linked([sums(group, atoms) for group in self.groups])
 
     def table(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
-        """Its answers with some features set to other values, a column for each set of changes.
+        """Its declared answers with some features set to other values, a column for each set of changes.
 
         One feature set to one value for all records is a point of a grid; two of them are points of as many grids as the first
         one has values; all other changes are of single records. Each kind is walked all at once.
@@ -122,7 +123,7 @@ class Read:
         found = None
         if points:
             grids = [np.array([float(each[k][name]) for k in some]) for name, some in points.items()]
-            found = self._along(atoms, tuple(points), grids)
+            found = self.along(atoms, tuple(points), grids)
             if len(places) == len(each) and places == list(range(len(each))):
                 return found
         out = np.empty((len(atoms), len(each)))
@@ -136,14 +137,14 @@ class Read:
         return out
 
     def with_donors(self, atoms: np.ndarray, donors: np.ndarray, groups: Sequence[Sequence[str]]) -> np.ndarray:
-        """Its answers when each group of features comes from other records; both as atoms."""
+        """Its declared answers when each group of features comes from other records; both as atoms."""
         columns = [{j: j for j in map(self._place, group)} for group in groups]
-        return self.linked([changed(trees, atoms, donors, columns) for trees in self.groups])
+        return self.declared([changed(trees, atoms, donors, columns) for trees in self.groups])
 
     def _one_by_one(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
         """Whatever is changed, of every record by itself."""
         if not any(each):
-            return np.repeat(self.answers(atoms)[:, None], len(each), axis=1)
+            return np.repeat(self.ready.declared(self.answers(atoms))[:, None], len(each), axis=1)
         columns: list[dict[int, int]] = []
         given: list[np.ndarray] = []
         for changes in each:
@@ -152,7 +153,7 @@ class Read:
                 columns[-1][self._place(name)] = len(given)
                 given.append(self._given(name, value, len(atoms)))
         table = np.stack(given, axis=1) if given else np.empty((len(atoms), 0), dtype=np.int32)
-        return self.linked([changed(trees, atoms, table, columns) for trees in self.groups])
+        return self.declared([changed(trees, atoms, table, columns) for trees in self.groups])
 
     def _given(self, name: str, value: Any, records: int) -> np.ndarray:
         """The atoms of what a feature is set to, one for every record."""
@@ -161,10 +162,11 @@ class Read:
             return self.settled.atoms(j, value.values)[value.index]
         return np.broadcast_to(self.settled.atoms(j, np.atleast_1d(np.asarray(value, dtype=float))), records)
 
-    def _along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
+    def along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
+        """Its declared answers with each of these features set to each of its values, feature after feature."""
         features = tuple(map(self._place, names))
         grids = Grids(features, tuple(self.settled.atoms(j, points) for j, points in zip(features, values)))
-        return self.linked([along(group, atoms, grids) for group in self.groups])
+        return self.declared([along(group, atoms, grids) for group in self.groups])
 
     def _with(self, atoms: np.ndarray, name: str, value: float) -> np.ndarray:
         """Atoms with one feature set to one value."""
@@ -174,6 +176,23 @@ class Read:
 
     def _place(self, name: str) -> int:
         return self.ready.features.index(name)
+
+    def declared(self, raw: Sequence[np.ndarray]) -> np.ndarray:
+        """Its declared answers from the whole-number sums of its groups, arrays of two dimensions: those of `linked`, clipped."""
+        link, (low, high) = self.trees.link, self.ready.model.output
+        loops = compiled(raw[0].size) if len(raw) == 1 and self.ready.model.precision is None else None
+        if loops is None or not raw[0].size or link not in ("identity", "logistic"):
+            return self.ready.declared(self.linked(raw))
+        whole, base = np.ascontiguousarray(raw[0]), float(self.trees.base[0])
+        out = np.empty(whole.shape)
+        if link == "identity":
+            loops.clipped(whole, self.unit, base, low, high, out)
+            return out
+        # Neighbours on a grid are often alike, and the link is what takes longest.
+        numbers = np.empty(whole.size + 1)
+        numbers = numbers[: loops.distinct(whole, self.unit, base, numbers)]
+        loops.spread(whole, links.answers(link, 0, [numbers]), low, high, out)
+        return out
 
     def linked(self, raw: Sequence[np.ndarray]) -> np.ndarray:
         """Its answers from the whole-number sums of its groups, arrays of any one shape; not clipped yet."""

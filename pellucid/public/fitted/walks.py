@@ -10,20 +10,17 @@ from __future__ import annotations
 import functools
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from .compiled import SMALL, compiled
 from .masks import Masks, masks_of
 from .settled import Settled
 
-SMALL = 1 << 20
-"""Walks below which a compiled loop is not worth loading."""
 FOR_THREADS = 1 << 19
 """Walks from which on several threads are."""
 MOST_THREADS = 16
@@ -108,7 +105,7 @@ def walkable(made: Settled, of: np.ndarray, unit: float) -> Walkable:
 
 def sums(trees: Walkable, atoms: np.ndarray) -> np.ndarray:
     """Per record the sum of its leaves."""
-    if (walks := _compiled(len(atoms) * len(trees.root))) is None:
+    if (walks := compiled(len(atoms) * len(trees.root))) is None:
         return _sums_by_levels(trees, atoms)
     out = np.zeros(len(atoms), dtype=np.int64)
     if (masks := trees.masks) is not None:
@@ -148,7 +145,7 @@ class Grids:
 
 def along(trees: Walkable, atoms: np.ndarray, grids: Grids) -> np.ndarray:
     """Per record and grid point the sum of its leaves when the feature of the grid is set to that point."""
-    if (walks := _compiled(len(atoms) * len(trees.root) * grids.size)) is None:
+    if (walks := compiled(len(atoms) * len(trees.root) * grids.size)) is None:
         return _along_one_by_one(trees, atoms, grids)
     given = dict(zip(grids.features, grids.atoms))
     # Feature after feature, the points of each from the first cell to the last.
@@ -197,7 +194,7 @@ def changed(trees: Walkable, atoms: np.ndarray, given: np.ndarray, columns: Sequ
 
     A column says which features, and where in `given` the atoms of each are; several columns may change the same one.
     """
-    if (walks := _compiled(len(atoms) * len(trees.root) * len(columns))) is None:
+    if (walks := compiled(len(atoms) * len(trees.root) * len(columns))) is None:
         return _changed_one_by_one(trees, atoms, given, columns)
     out, each = np.zeros((len(atoms), len(columns)), dtype=np.int64), len(trees.root) * len(columns)
     place = np.full((len(columns), atoms.shape[1]), -1, dtype=np.int64)
@@ -239,25 +236,6 @@ def _in_threads(walk: Callable[[slice], None], records: int, each: int) -> None:
     edges = np.linspace(0, records, 4 * threads + 1).astype(int)
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(walk, map(slice, edges[:-1].tolist(), edges[1:].tolist())))
-
-
-def is_compiled() -> bool:
-    """Whether walks run as compiled loops."""
-    return _loaded() is not None
-
-
-def _compiled(work: int) -> Any:
-    """The walks as compiled loops for so many walks; None where they are not worth loading, or Numba is not installed."""
-    return _loaded() if work >= SMALL or f"{__package__}.loops" in sys.modules else None
-
-
-@functools.cache
-def _loaded() -> ModuleType | None:
-    try:
-        from . import loops
-    except ImportError:
-        return None
-    return loops
 
 
 def unit_for(largest: float, trees: int) -> float:

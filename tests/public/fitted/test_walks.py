@@ -8,11 +8,11 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from walking import numbers
 
 import pellucid as pel
-from pellucid.public.fitted import walks
+from pellucid.public.fitted import compiled, walks
 from pellucid.public.fitted.read import Read, read
 from pellucid.public.fitted.walks import Grids, along, changed, sums
 
-pytestmark = pytest.mark.skipif(not walks.is_compiled(), reason="compiled loops need Numba")
+pytestmark = pytest.mark.skipif(not compiled.is_compiled(), reason="compiled loops need Numba")
 NUMBERS = pel.Schema(
     {
         "a": pel.Number(-3, 3),
@@ -50,7 +50,7 @@ def records(made, size, seed):
 
 
 def by_levels(monkeypatch, wanted):
-    monkeypatch.setattr(walks, "_compiled", lambda work: None if wanted else walks._loaded())
+    monkeypatch.setattr(walks, "compiled", lambda work: None if wanted else compiled._loaded())
 
 
 @pytest.fixture(params=["compiled", "compiled, without masks", "by levels"])

@@ -9,7 +9,7 @@ from pellucid.public.fitted.encoding import take_apart
 from pellucid.public.fitted.read import Read
 from pellucid.public.fitted.read import read as read_here
 from pellucid.public.fitted.reading import sum_of_trees
-from pellucid.public.fitted.walks import is_compiled
+from pellucid.public.fitted.compiled import is_compiled
 
 NUMBERS = pel.Schema(
     {
