@@ -22,7 +22,6 @@ from .shield import shielded
 from .tables import Table, check_types, open_table
 from .units import People, division, matching, pairing, people_of
 
-
 WHOLE, PAIR = 6, 4
 """What is kept of all rows, and of all pairs, for every number that they hold: themselves, as a model sees them, its answers."""
 
@@ -98,7 +97,7 @@ class LocalEngine:
         return over_pairs(part, over.repeats, self._pairs(part, whole, size, kept), over.repeats * -(-len(whole) // size))
 
     def _pairs(self, part: Sum, whole: Rows, size: int, kept: Kept) -> Iterator[tuple[Rows, Rows]]:
-        """The pairs or couples of every draw, some at a time. All stages of a release that keeps them see the same. Claim: pairs"""
+        """The pairs or couples of every draw, some at a time; where they are kept, the same for all stages. Claim: pairs"""
         kind, key = type(part.over), self._key(part.columns, part.conditions)
 
         def draw() -> tuple[np.ndarray, np.ndarray]:

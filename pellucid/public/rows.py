@@ -119,7 +119,7 @@ class Rows:
         answers = ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
         return np.stack(answers, axis=1) if answers else np.empty((len(self), 0))
 
-    def predict_along(self, model: Model, grids: Sequence[tuple[str, Sequence[float]]]) -> np.ndarray:
+    def predict_along(self, model: Model, grids: Sequence[tuple[str, Sequence[float] | np.ndarray]]) -> np.ndarray:
         """As `predict_table`, with each of these columns set to each of its values, column after column."""
         made, names = self._read(model), [name for name, _ in grids]
         if made is None or len(set(names) & set(made.ready.features)) < len(names):

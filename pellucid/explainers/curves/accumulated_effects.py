@@ -183,9 +183,7 @@ class AccumulatedEffects(AlongFeatures):
             {one.along.name: self.curve(public, one, released.part(i), places.noise) for i, one in enumerate(settled)}
         )
 
-    def settled(
-        self, ask: Ask, along: Along, cells: np.ndarray, intervals: Intervals, beside: tuple[Steps, ...]
-    ) -> Settled:
+    def settled(self, ask: Ask, along: Along, cells: np.ndarray, intervals: Intervals, beside: tuple[Steps, ...]) -> Settled:
         """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
         details, counts = ask.plan.details, cells[: len(along.grid)]
         # A category's step is the same for many records at once: it is ruinous to clip it, so candidates reach up to the range.

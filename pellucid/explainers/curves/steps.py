@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ...public.fitted.read import Picked
 from ...public.grids import nearest
 from ...public.model import Model
-from ...public.rows import Picked, Rows
+from ...public.rows import Changes, Rows
 from .accumulate import Intervals
 
 COUNTED = 0.3
@@ -70,7 +71,8 @@ class Steps:
 
 def together(rows: Rows, all_steps: Sequence[Steps]) -> list[tuple[np.ndarray, np.ndarray]]:
     """The intervals and differences of several features, from one question about all of them."""
-    found, asked = [], []
+    asked: list[Changes] = []
+    found = []
     for one in all_steps:
         (place, share), (lower, upper) = one.intervals.places(), (one.intervals.lower, one.intervals.upper)
         at = nearest(one.grid, rows[one.name])

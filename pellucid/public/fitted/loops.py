@@ -34,7 +34,7 @@ def cells(cuts: Any, values: Any, out: Any) -> None:
     for begin in range(0, len(values), SEARCHES):
         some = values[begin : begin + SEARCHES]
         low[:] = 0
-        rest = len(cuts)
+        rest: Any = len(cuts)
         while rest > 0:
             half = np.uint32((rest + 1) // 2)
             middle = cuts[half - 1 :]
@@ -50,7 +50,7 @@ def clipped(raw: Any, unit: float, base: float, low: float, high: float, out: An
     """raw · unit + base inside [low, high]."""
     for i in range(raw.shape[0]):
         for p in range(raw.shape[1]):
-            number = np.float64(raw[i, p]) * unit + base
+            number: Any = np.float64(raw[i, p]) * unit + base
             number = low if number < low else number
             out[i, p] = high if number > high else number
 

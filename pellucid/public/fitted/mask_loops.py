@@ -89,7 +89,11 @@ def along(masks: Any, start: Any, run: Any, run_mask: Any, run_point: Any, atoms
     own, most = np.zeros((features, GRID_BLOCK), np.uint32), 1
     for t in range(len(first) - 1):
         most = max(most, first[t + 1] - first[t] + 1)
-    before, others, after = np.empty(GRID_BLOCK, np.uint64), np.empty(GRID_BLOCK, np.uint64), np.empty((most, GRID_BLOCK), np.uint64)
+    before, others, after = (
+        np.empty(GRID_BLOCK, np.uint64),
+        np.empty(GRID_BLOCK, np.uint64),
+        np.empty((most, GRID_BLOCK), np.uint64),
+    )
     reached, last, whole = np.empty(GRID_BLOCK, np.int64), np.empty(GRID_BLOCK, np.int64), np.empty(GRID_BLOCK, np.int64)
     steps = np.zeros((points, GRID_BLOCK), np.int64)
     for begin in range(0, len(atoms), GRID_BLOCK):
@@ -142,8 +146,8 @@ def along(masks: Any, start: Any, run: Any, run_mask: Any, run_point: Any, atoms
 
 @compiled
 def changed(masks: Any, place: Any, begins: Any, order: Any, atoms: Any, given: Any, out: Any) -> None:
-    """`place`: where a column finds a feature's atoms in `given`, or −1. `order`: the columns that change one feature alone, those
-    of each from `begins` on, then those that change several, then those that change none."""
+    """`place`: where a column finds a feature's atoms in `given`, or −1. `order`: the columns that change one feature alone,
+    those of each from `begins` on, then those that change several, then those that change none."""
     first, feature, at, table, leaves, value = masks
     features, gifts, columns = atoms.shape[1], given.shape[1], out.shape[1]
     own, gift, most = np.zeros((features, BLOCK), np.uint32), np.zeros((gifts, BLOCK), np.uint32), 1

@@ -33,7 +33,6 @@ COMPARED = 512
 """Public records at which what was read must answer as the model does."""
 
 
-
 @dataclass(frozen=True, eq=False)
 class Picked:
     """One of a few values for every record."""
@@ -114,7 +113,7 @@ class Read:
                 points.setdefault(next(iter(changes)), []).append(k)
             elif single and len(changes) == 2:
                 name, value = next(iter(changes.items()))
-                pairs.setdefault((name, float(value)), []).append(k)
+                pairs.setdefault((name, float(np.asarray(value))), []).append(k)
             else:
                 others.append(k)
         if len(others) == len(each):
@@ -122,7 +121,7 @@ class Read:
         places = [k for some in points.values() for k in some]
         found = None
         if points:
-            grids = [np.array([float(each[k][name]) for k in some]) for name, some in points.items()]
+            grids = [np.array([each[k][name] for k in some], dtype=float) for name, some in points.items()]
             found = self.along(atoms, tuple(points), grids)
             if len(places) == len(each) and places == list(range(len(each))):
                 return found
@@ -159,7 +158,8 @@ class Read:
         """The atoms of what a feature is set to, one for every record."""
         j = self._place(name)
         if isinstance(value, Picked):
-            return self.settled.atoms(j, value.values)[value.index]
+            found: np.ndarray = self.settled.atoms(j, value.values)[value.index]
+            return found
         return np.broadcast_to(self.settled.atoms(j, np.atleast_1d(np.asarray(value, dtype=float))), records)
 
     def along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:

@@ -25,8 +25,8 @@ from walking import NUMBERS as BEYOND_SINGLE
 from walking import hostile, numbers
 
 import pellucid as pel
+from pellucid.public.fitted import compiled
 from pellucid.public.fitted import read as reading
-from pellucid.public.fitted import compiled, walks
 from pellucid.public.fitted.read import Read, read
 from pellucid.public.rows import Rows
 
