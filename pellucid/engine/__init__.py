@@ -2,6 +2,7 @@
 
 protocol    what an engine is; how to add one: docs/contributing-engine.md
 local       the engine for tables in memory and in Parquet files
+kept        what one release keeps of the records between its stages
 prepared    records kept next to an engine between questions
 
 tables      where rows come from: Arrow in memory, Parquet files
@@ -16,9 +17,10 @@ trial       such functions on public records, before anything is charged
 progress    a bar for the owner of the process
 """
 
+from .kept import Kept
 from .local import LocalEngine
 from .prepared import Prepared
 from .protocol import Engine
 from .shield import shielded
 
-__all__ = ["Engine", "LocalEngine", "Prepared", "shielded"]
+__all__ = ["Engine", "Kept", "LocalEngine", "Prepared", "shielded"]

@@ -68,12 +68,11 @@ def over_records(parts: Sequence[Sum], batches: Iterable[Rows], sizes: Sequence[
     groups = _groups(parts, sizes)
     for rows in batches:
         for (columns, conditions, _), (members, size, points) in groups.items():
-            for piece in _pieces_of(rows if len(parts) == 1 else _narrowed(rows, columns, conditions), size):
-                for model, asked in points.items():
-                    piece.ask_ahead(model, asked)
-                for k in members:
-                    made = _one_each(parts[k].map(piece), len(piece))
-                    wholes[k] = [a + b for a, b in zip(wholes[k], parts[k].bound.totals(made, piece.parts))]
+            for piece in _pieces_of(_narrowed(rows, columns, conditions), size):
+                with piece.asking_ahead(points):
+                    for k in members:
+                        made = _one_each(parts[k].map(piece), len(piece))
+                        wholes[k] = [a + b for a, b in zip(wholes[k], parts[k].bound.totals(made, piece.parts))]
     return wholes
 
 
@@ -106,10 +105,12 @@ def _pieces_of(rows: Rows, size: int) -> Iterator[Rows]:
         yield from [rows] if len(rows) else []
         return
     for start in range(0, len(rows), size):
-        yield rows.take(slice(start, start + size))
+        yield rows.piece(start, start + size)
 
 
 def _narrowed(rows: Rows, columns: Sequence[str], conditions: Sequence[str]) -> Rows:
+    if set(columns) == set(rows.columns) and set(conditions) == set(rows.conditions):
+        return rows
     # Without a column nothing would say how many rows there are.
     names = columns or [next(iter(rows.columns))]
     kept = {name: rows.conditions[name] for name in conditions}
@@ -126,26 +127,13 @@ def _one_each(made: Any, records: int) -> Any:
     return made
 
 
-def over_pairs(
-    part: Sum, repeats: int, whole: Rows, draw: Callable[[], tuple[np.ndarray, np.ndarray]], size: int
-) -> Contributions:
-    """One contribution per pair or couple of rows, for every one of `repeats` draws; `size` of them at a time."""
-    count = repeats * -(-len(whole) // size)
-    for own, other in track(_pieces(repeats if len(whole) else 0, draw, size), count, "reading pairs"):
-        rows = whole.take(own)
+def over_pairs(part: Sum, repeats: int, pairs: Iterable[tuple[Rows, Rows]], count: int) -> Contributions:
+    """One contribution per pair or couple of rows, of all of `repeats` draws; they come in `count` pieces."""
+    for rows, others in track(pairs, count, "reading pairs"):
         # Every repeat may use its part of the set, as every row of a person may.
         share = rows.parts if repeats == 1 else repeats * (1 if rows.parts is None else rows.parts)
-        made = _one_each(part.map(rows, whole.take(other)), len(rows))
+        made = _one_each(part.map(rows, others), len(rows))
         yield made, None if share is None else np.broadcast_to(np.asarray(share), len(rows))
-
-
-def _pieces(
-    repeats: int, draw: Callable[[], tuple[np.ndarray, np.ndarray]], size: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for _ in range(repeats):
-        own, other = draw()
-        for start in range(0, len(own), size):
-            yield own[start : start + size], other[start : start + size]
 
 
 def over_blocks(part: Sum, blocks: Iterable[Rows], count: int, note: Callable[[Outcomes], None]) -> Contributions:

@@ -9,6 +9,7 @@ from ..public.asking import Asking
 from ..public.rows import Rows
 from ..query import Joint, Sum
 from .check import DataCheck
+from .kept import Kept
 from .sandbox import Outcomes
 
 
@@ -43,8 +44,10 @@ class Engine(Protocol):
     def rows(self) -> int:
         """Rows of the table, kept or not; secret under add-remove."""
 
-    def totals(self, query: Sum | Joint) -> list[int]:
+    def totals(self, query: Sum | Joint, kept: Kept | None = None) -> list[int]:
         """The exact integer totals of a query, the sums of a joint one after another. Errors say nothing about data.
+
+        What is `kept` is that of one release: its stages may share rows that were read and pairs that were drawn.
 
         Whoever asks has paid, so a table that is not the one that was opened is refused with the words of `shield`.
         """

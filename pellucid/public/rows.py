@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from .asking import DEFAULT, Asking
-from .fitted.read import Read, read
+from .fitted.read import Picked, Read, read
 from .model import Model, ReadyModel
 from .schema import Columns, Schema
 
-Changes = Mapping[str, float | np.ndarray]
+T = TypeVar("T")
+
+Changes = Mapping[str, float | np.ndarray | Picked]
 """Columns to be set, to one (inner) value or to one for every record."""
 
 Point = tuple[str, float]
@@ -50,9 +55,11 @@ class Rows:
         self.conditions = dict(conditions or {})
         # By the models themselves, which are thereby kept: the number of one that is gone may be another's.
         self._inputs: dict[Model, Any] = {}
-        self._atoms: dict[Read, np.ndarray] = {}
+        self._known: dict[Hashable, Any] = {}
         self._of: tuple[Rows, np.ndarray | slice] | None = None
         self._ahead: dict[Model, tuple[dict[Point, int], np.ndarray]] = {}
+        self.kept = False
+        """Whether further questions of the same release see these very rows."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -64,9 +71,44 @@ class Rows:
         """Which records have no value in a column, by its policy; the query must have asked for its conditions."""
         return self.schema[name].absent(self.conditions[name])
 
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made of these rows before, or what is made of them now."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
     def predict(self, model: Model, changes: Changes | None = None) -> np.ndarray:
         """The model's answer for every record, with some columns set to other (inner) values."""
-        return self.predict_table(model, [changes or {}])[:, 0]
+        if changes or self._read(model) is None:
+            return self.predict_table(model, [changes or {}])[:, 0]
+        # Rows that were taken from others are answered as they are there.
+        of, known = self._of, ("answers", model)
+        if of is not None:
+            return self.once(known, lambda: of[0].predict(model)[of[1]])
+        return self.once(known, lambda: self.predict_table(model, [{}])[:, 0])
+
+    def predict_with(self, model: Model, donors: Rows, groups: Sequence[Sequence[str]]) -> np.ndarray:
+        """The model's answers when each group of columns comes from other rows, a column for each group."""
+        made = self._read(model)
+        if made is None:
+            return self.predict_table(model, [{name: donors[name] for name in group} for group in groups])
+
+        def answers() -> np.ndarray:
+            used = [[name for name in group if name in made.ready.features] for group in groups]
+            return made.with_donors(self.atoms(made), donors.atoms(made), used)
+
+        return self.once((model, donors, tuple(map(tuple, groups))), answers)
+
+    def computes(self, model: Model) -> bool:
+        """Whether the model is read: then all that is asked of it at once is little more than one question."""
+        return self._read(model) is not None
+
+    def _read(self, model: Model) -> Read | None:
+        """The model, if it is computed here."""
+        ready = model.ready(self.schema, self.asking)
+        made = read(ready) if isinstance(ready, ReadyModel) else None
+        return made if isinstance(made, Read) else None
 
     def predict_each(self, model: Model, each: Iterable[Changes]) -> list[np.ndarray]:
         """As `predict`, for several changes one after another."""
@@ -86,24 +128,38 @@ class Rows:
                 start, stop = found[0], found[0] + len(found)
                 # Neighbours are most of what is asked for, and quicker to copy than to gather.
                 return known[:, start:stop].copy() if (found == np.arange(start, stop)).all() else known[:, found]
-        ready = model.ready(self.schema, self.asking)
-        made = read(ready) if isinstance(ready, ReadyModel) else None
-        if isinstance(made, Read):
-            return ready.declared(made.table(self.atoms(made), [self._of_model(ready, changes) for changes in each]))
+        ready, made = model.ready(self.schema, self.asking), self._read(model)
+        if made is not None:
+            return made.table(self.atoms(made), [self._of_model(ready, changes) for changes in each])
         answers = ready.predict_each((self._changed(model, changes) for changes in each), self.asking)
         return np.stack(answers, axis=1) if answers else np.empty((len(self), 0))
 
-    def ask_ahead(self, model: Model, points: Iterable[Point]) -> None:
+    def predict_along(self, model: Model, grids: Sequence[tuple[str, Sequence[float] | np.ndarray]]) -> np.ndarray:
+        """As `predict_table`, with each of these columns set to each of its values, column after column."""
+        made, names = self._read(model), [name for name, _ in grids]
+        if model in self._ahead or made is None or len(set(names) & set(made.ready.features)) < len(names):
+            return self.predict_table(model, [{name: value} for name, values in grids for value in values])
+        return made.along(self.atoms(made), names, [np.asarray(values, dtype=float) for _, values in grids])
+
+    @contextmanager
+    def asking_ahead(self, points: Mapping[Model, Iterable[Point]]) -> Iterator[None]:
         """Ask at once what maps will ask for one after another: a model that is read walks its trees once for all of them."""
-        places = {point: place for place, point in enumerate(dict.fromkeys(points))}
-        self._ahead[model] = places, self.predict_table(model, [{name: value} for name, value in places])
+        try:
+            for model, wanted in points.items():
+                places = {point: place for place, point in enumerate(dict.fromkeys(wanted))}
+                grids = [(name, [value for _, value in some]) for name, some in groupby(places, key=itemgetter(0))]
+                self._ahead[model] = places, self.predict_along(model, grids)
+            yield
+        finally:
+            self._ahead.clear()
 
     def atoms(self, made: Read) -> np.ndarray:
         """The records as a model that is read sees them."""
-        if made not in self._atoms:
-            # Rows that were taken from others are seen as they are there: those are settled once, however often some are taken.
-            self._atoms[made] = made.atoms(self.columns) if self._of is None else self._of[0].atoms(made)[self._of[1]]
-        return self._atoms[made]
+        of = self._of
+        if of is None:
+            return self.once(made, lambda: made.atoms(self.columns))
+        # Rows that were taken from others are seen as they are there: those are settled once, however often some are taken.
+        return self.once(made, lambda: of[0].atoms(made)[of[1]])
 
     @staticmethod
     def _of_model(ready: Any, changes: Changes) -> Changes:
@@ -139,8 +195,14 @@ class Rows:
         conditions = {name: found[index] for name, found in self.conditions.items()}
         columns = {name: column[index] for name, column in self.columns.items()}
         made = Rows(self.schema, columns, parts, self.asking, conditions)
-        made._of = self, index
+        made._of, made.kept = (self, index), self.kept
         return made
+
+    def piece(self, start: int, stop: int) -> Rows:
+        """Some rows in a row, the same object every time."""
+        if start <= 0 and stop >= len(self):
+            return self
+        return self.once(("piece", start, stop), lambda: self.take(slice(start, stop)))
 
 
 def _point(changes: Changes) -> Any:
@@ -148,4 +210,4 @@ def _point(changes: Changes) -> Any:
     if len(changes) != 1:
         return None
     ((name, value),) = changes.items()
-    return (name, float(value)) if np.ndim(value) == 0 else None
+    return (name, float(value)) if isinstance(value, int | float | np.number) else None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from ..engine import Kept
 from ..engine.progress import together
 from ..engine.protocol import Engine
 from ..errors import PlanError
@@ -56,7 +58,7 @@ def carried_out(
         asked = [(order.plan.public.spend, order.request.key, order.request.text) for order in due]
         paid = account.reserve_all(asked, by=asker.by, purpose=asker.purpose)
         private = account.noise_is_private()
-        shared = SharedPass(engine.totals, [order.plan for order in due])
+        shared = SharedPass(engine, [order.plan for order in due])
         with together(sum(len(order.plan.stages) for order in due), "releasing") as bar:
             for order, draft, one in zip(due, drafts, paid):
                 bar.label = order.name or "reading records"
@@ -78,7 +80,8 @@ def _draft(order: Order, account: OpenAccount, asker: Asker, audited: Mapping[st
 def _run(
     order: Order, draft: Certificate, paid: Reservation, shared: SharedPass, account: OpenAccount, private: bool
 ) -> Explanation:
-    ask = Ask(shared.totals, order.plan)
+    # What several stages read is kept between them; a single one streams.
+    ask = Ask(partial(shared.totals, kept=Kept()) if len(order.plan.stages) > 1 else shared.totals, order.plan)
     explanation = order.explainer.run(ask)
     private = account.noise_is_private() and private
     currency, total = order.plan.public.spend.currency, account.total(paid)

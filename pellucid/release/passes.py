@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..engine import Engine, Kept
 from ..errors import ReleaseFailed
 from ..query import Choice, Joint, Records, Sum, parts_of
-from .door import Totals
 from .plan import Plan
 
 
@@ -19,19 +19,20 @@ class SharedPass:
     Nothing in here may be shown.
     """
 
-    def __init__(self, totals: Totals, plans: Iterable[Plan]):
-        self._read = totals
+    def __init__(self, engine: Engine, plans: Iterable[Plan]):
+        self._read = engine.totals
         self._waiting = [part for plan in plans for part in _settled(plan)]
         self._known: list[tuple[Sum, list[int]]] = []
 
-    def totals(self, query: Sum | Joint) -> list[int]:
+    def totals(self, query: Sum | Joint, kept: Kept | None = None) -> list[int]:
+        """`kept` is what the stages of one release share."""
         parts = parts_of(query)
         if len(self._waiting) > 1 and any(part is one for part in parts for one in self._waiting):
             self._read_ahead()
         if not any(self._found(part) is not None for part in parts):
-            return self._read(query)
+            return self._read(query, kept)
         found = ((part, self._found(part)) for part in parts)
-        return [value for part, known in found for value in (self._read(part) if known is None else known)]
+        return [value for part, known in found for value in (self._read(part, kept) if known is None else known)]
 
     def _read_ahead(self) -> None:
         together, self._waiting = self._waiting, []

@@ -6,7 +6,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 import pellucid as pel
-from pellucid.public.fitted.walks import is_compiled
+from pellucid.public.fitted.compiled import is_compiled
 from pellucid.release.account import OpenAccount
 
 FEATURES = {"a": pel.Number(-3, 3), "b": pel.Number(0, 9, integer=True)}

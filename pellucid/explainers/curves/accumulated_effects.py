@@ -29,7 +29,7 @@ from ..common.projection import project_counts
 from . import accumulate
 from .accumulate import Intervals
 from .results import EffectCurve
-from .steps import CLIPS, ClippedSteps, CombinedSteps, OnGrid, StepSize
+from .steps import CLIPS, ClippedSteps, CombinedSteps, OnGrid, Steps, StepSize
 from .variation import MARGIN, public_curves
 
 SPREAD = 2.0
@@ -182,20 +182,31 @@ class AccumulatedEffects(AlongFeatures):
     def run(self, ask: Ask) -> Explanation:
         public, details = ask.public, ask.plan.details
         places = ask.total("places")
-        settled = [self.settled(ask, along, places.part(i), places.noise) for i, along in enumerate(details.along)]
+        noisy = [places.part(i) for i in range(len(details.along))]
+        cells = [_clean_counts(part, public.rows) for part in noisy]
+        # All intervals are known before any step is looked at, so that the steps of all features are one question.
+        beside = tuple(
+            Steps(self.model, along.name, along.grid, self.intervals_of(public, along, found, part, places.noise))
+            for along, found, part in zip(details.along, cells, noisy)
+        )
+        settled = [
+            self.settled(ask, along, found, steps.intervals, beside) for along, found, steps in zip(details.along, cells, beside)
+        ]
         released = ask.total("steps", Joint([steps_query(public, one, details.columns) for one in settled]))
         return self.joined(
             {one.along.name: self.curve(public, one, released.part(i), places.noise) for i, one in enumerate(settled)}
         )
 
-    def settled(self, ask: Ask, along: Along, noisy: Answer, count_law: NoiseLaw) -> Settled:
-        """Intervals from released counts, a clip chosen privately, and what is then asked about the steps."""
+    @staticmethod
+    def intervals_of(public: Public, along: Along, cells: np.ndarray, noisy: Answer, count_law: NoiseLaw) -> Intervals:
+        """Intervals from released counts."""
+        made = along.between(cells[: len(along.grid)], count_law)
+        return made if along.categorical else accumulate.recounted(made, noisy.numbers, public.rows, count_law.std)
+
+    def settled(self, ask: Ask, along: Along, cells: np.ndarray, intervals: Intervals, beside: tuple[Steps, ...]) -> Settled:
+        """A clip chosen privately, and what is then asked about the steps."""
         public, details, most = ask.public, ask.plan.details, self.model.range
-        cells = _clean_counts(noisy, public.rows)
         counts = cells[: len(along.grid)]
-        intervals = along.between(counts, count_law)
-        if not along.categorical:
-            intervals = accumulate.recounted(intervals, noisy.numbers, public.rows, count_law.std)
         weights = accumulate.centring_weights(intervals, counts, along.grid)
         asked = combinations(public, intervals.mass, weights)
         worth = accumulate.noise_of_curve(intervals.mass, weights, asked)
@@ -206,13 +217,13 @@ class AccumulatedEffects(AlongFeatures):
         clips = clips if len(clips) else np.array([most])
         if not along.categorical:  # between categories people's steps are often far larger than those of public records
             clips = clips[: np.searchsorted(clips, MARGIN * usual) + 1]
-        sizes = StepSize(self.model, along.name, along.grid, intervals, clips)
+        sizes = StepSize(self.model, along.name, along.grid, intervals, clips, beside=beside)
         choice = Choice(
             Sum(sizes, Cells(len(clips)), columns=details.columns), QuantileScore(_clip_quantile(beyond, counts.sum()))
         )
         clip = float(clips[ask.choose(f"clip {along.name}", choice)[0]])
         hidden = 0.0 if clip >= most else max(usual, FURTHER * clip)
-        steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden)
+        steps = ClippedSteps(self.model, along.name, along.grid, intervals, clip, hidden, beside=beside)
         return Settled(along, cells, steps, weights, asked)
 
     def curve(self, public: Public, one: Settled, answer: Answer, count_law: NoiseLaw) -> EffectCurve:
@@ -325,7 +336,7 @@ def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
     if isinstance(bound, Cells):
         return Sum(steps, bound, columns=columns)
     plain = (steps.model, steps.name, steps.grid, steps.intervals, steps.clip, steps.hidden)
-    return Sum(CombinedSteps(*plain, one.asked), bound, columns=columns)
+    return Sum(CombinedSteps(*plain, one.asked, beside=steps.beside), bound, columns=columns)
 
 
 def largest_step(public: Public, model: Model, along: Along, intervals: Intervals) -> float:

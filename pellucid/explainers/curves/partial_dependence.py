@@ -49,7 +49,7 @@ class Ceteris:
         return self.model, [(name, value) for name, values in self.grids for value in values]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        return rows.predict_table(self.model, [{name: value} for name, value in self.asks_ahead[1]])
+        return rows.predict_along(self.model, self.grids)
 
 
 @dataclass(frozen=True, eq=False)

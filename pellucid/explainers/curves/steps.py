@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ...public.fitted.read import Picked
 from ...public.grids import nearest
 from ...public.model import Model
-from ...public.rows import Rows
+from ...public.rows import Changes, Rows
 from .accumulate import Intervals
 
 CLIPS = 2.0 ** (-np.arange(32, -1, -1) / 4)
@@ -38,7 +40,19 @@ class Steps:
     grid: np.ndarray
     intervals: Intervals
 
+    beside: tuple[Steps, ...] = field(default=(), kw_only=True)
+    """Those of all features that are asked about together, this one among them."""
+
     def differences(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """(intervals, differences) of every record; -1 where there is none. Rows that stay are asked about once."""
+        if not rows.kept:
+            return self._alone(rows)
+        if not self.beside or not rows.computes(self.model):
+            return rows.once((self.name, self.intervals), lambda: self._alone(rows))
+        found = rows.once(self.beside, lambda: together(rows, self.beside))
+        return found[[one.name for one in self.beside].index(self.name)]
+
+    def _alone(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         place, share = self.intervals.places()
         at = nearest(self.grid, rows[self.name])
         cell = np.where(at[:, None] < 0, -1, place[at])
@@ -46,10 +60,34 @@ class Steps:
         who, j = np.nonzero(cell >= 0)
         if len(who):
             interval = cell[who, j]
-            ends = [{self.name: self.grid[end[interval]]} for end in (self.intervals.upper, self.intervals.lower)]
+            ends = [{self.name: Picked(self.grid, end[interval])} for end in (self.intervals.upper, self.intervals.lower)]
             upper, lower = rows.take(who).predict_each(self.model, ends)
             steps[who, j] = share[at[who], j] * (upper - lower)
         return cell, steps
+
+
+def together(rows: Rows, all_steps: Sequence[Steps]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The intervals and differences of several features, from one question about all of them."""
+    asked: list[Changes] = []
+    found = []
+    for one in all_steps:
+        (place, share), (lower, upper) = one.intervals.places(), (one.intervals.lower, one.intervals.upper)
+        at = nearest(one.grid, rows[one.name])
+        cell, here = np.where(at[:, None] < 0, -1, place[at]), np.maximum(at, 0)
+        # Where the second interval of a value begins is where its first one ends, so three ends are enough.
+        two = place[place[:, 1] >= 0]
+        joined = bool((upper[two[:, 0]] == lower[two[:, 1]]).all())
+        ends = [(lower, 0), (upper, 0), (upper, 1)] if joined else [(lower, 0), (upper, 0), (lower, 1), (upper, 1)]
+        first = len(asked)
+        # A record that has no such end stays where it is.
+        asked += [{one.name: Picked(one.grid, np.where(cell[:, k] >= 0, end[cell[:, k]], here))} for end, k in ends]
+        found.append((cell, share[here], slice(first, len(asked))))
+    answers, made = rows.predict_table(all_steps[0].model, asked), []
+    for cell, share, columns in found:
+        ends_of = answers[:, columns]
+        step = np.stack([ends_of[:, 1] - ends_of[:, 0], ends_of[:, -1] - ends_of[:, -2]], axis=1)
+        made.append((cell, np.where(cell >= 0, share * step, 0.0)))
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ def public_curves(model: Model, schema: Schema, name: str, grid: np.ndarray) -> 
     """The curves of public records along a grid, in parts of the model's range."""
     drawn = schema.sample(PUBLIC_RECORDS, seed=6)
     rows = Rows(schema, {column: drawn[column] for column in schema})
-    answers = rows.predict_table(model, [{name: value} for value in grid])
+    answers = rows.predict_along(model, [(name, grid)])
     lo, hi = model.output
     return np.clip((answers - lo) / (hi - lo), 0.0, 1.0)
 
@@ -245,7 +245,7 @@ class Variations:
 
 def curves_of(rows: Rows, model: Model, along: Along) -> np.ndarray:
     """Every record's curve, in the model's declared range."""
-    return rows.predict_table(model, [{along.name: value} for value in along.grid])
+    return rows.predict_along(model, [(along.name, along.grid)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +294,9 @@ class LevelsAndDifferences:
         lo, hi = self.model.output
         pieces: list[np.ndarray] = []
         # All features at once: a model that is read walks its trees once for all of them.
-        asked = [{part.along.name: value} for part in self.parts for value in part.along.grid]
-        ends = np.cumsum([len(part.along.grid) for part in self.parts])[:-1]
-        for part, found in zip(self.parts, np.split(rows.predict_table(self.model, asked), ends, axis=1)):
+        asked = [(part.along.name, part.along.grid) for part in self.parts]
+        ends = np.cumsum([len(grid) for _, grid in asked])[:-1]
+        for part, found in zip(self.parts, np.split(rows.predict_along(self.model, asked), ends, axis=1)):
             curves, off = cut(found, part.along.variation, part.spread)
             level = np.clip((curves.mean(axis=1) - lo) / (hi - lo), 0.0, 1.0)
             beside = [level, 1 - level] if part.two_levels else [2 * level - 1]

@@ -57,7 +57,7 @@ class Measured:
     def shuffled(self, rows: Rows, donors: Rows, groups: tuple[tuple[str, ...], ...]) -> np.ndarray:
         """The losses of every record when each group of features comes from its donor."""
         truth = self.truth(rows)
-        answers = rows.predict_table(self.model, [{name: donors[name] for name in group} for group in groups])
+        answers = rows.predict_with(self.model, donors, groups)
         return np.stack([self.loss(truth, answer) for answer in answers.T], axis=1)
 
 

@@ -45,7 +45,7 @@ class OnCurves:
 
     def along(self, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each feature: predictions at all of its values, and which of them stands for the record."""
-        answers = rows.predict_table(self.model, [{f.name: value} for f in self.features for value in f.values])
+        answers = rows.predict_along(self.model, [(f.name, f.values) for f in self.features])
         tables = np.split(answers, np.cumsum([len(f.values) for f in self.features])[:-1], axis=1)
         return [(table, f.index(rows)) for table, f in zip(tables, self.features)]
 

@@ -10,8 +10,14 @@ from typing import Any
 import numba
 import numpy as np
 
+from . import mask_loops as by_masks
+
+__all__ = ["along", "by_masks", "cells", "changed", "clipped", "distinct", "spread", "sums"]
+
 ROOM = 1 << 15
 """Numbers of a block of records that are kept beside a tree in the processor's caches."""
+SEARCHES = 1 << 10
+"""Values that are looked for together."""
 
 
 @numba.njit(inline="always")
@@ -19,6 +25,62 @@ def goes_right(atom: Any, node: Any, j: Any, cut: Any, cells: Any, mixed: Any, f
     if mixed and atom >= cells[j]:
         return not points[first[node] + atom - cells[j]]
     return atom > cut[node]
+
+
+@numba.njit(cache=True, nogil=True)
+def cells(cuts: Any, values: Any, out: Any) -> None:
+    """How many cuts lie below each value; all below NaN. Many searches take their steps together."""
+    low = np.zeros(SEARCHES, np.uint32)
+    for begin in range(0, len(values), SEARCHES):
+        some = values[begin : begin + SEARCHES]
+        low[:] = 0
+        rest: Any = len(cuts)
+        while rest > 0:
+            half = np.uint32((rest + 1) // 2)
+            middle = cuts[half - 1 :]
+            for i in range(len(some)):
+                low[i] += np.uint32(0) if middle[low[i]] >= some[i] else half
+            rest -= half
+        for i in range(len(some)):
+            out[begin + i] = low[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def clipped(raw: Any, unit: float, base: float, low: float, high: float, out: Any) -> None:
+    """raw · unit + base inside [low, high]."""
+    for i in range(raw.shape[0]):
+        for p in range(raw.shape[1]):
+            number: Any = np.float64(raw[i, p]) * unit + base
+            number = low if number < low else number
+            out[i, p] = high if number > high else number
+
+
+@numba.njit(cache=True, nogil=True)
+def distinct(raw: Any, unit: float, base: float, out: Any) -> int:
+    """raw · unit + base of each number that is another one than that on its left; how many there are."""
+    count = 0
+    for i in range(raw.shape[0]):
+        last = ~raw[i, 0]
+        for p in range(raw.shape[1]):
+            # What is not counted is written over.
+            out[count] = np.float64(raw[i, p]) * unit + base
+            count += raw[i, p] != last
+            last = raw[i, p]
+    return count
+
+
+@numba.njit(cache=True, nogil=True)
+def spread(raw: Any, found: Any, low: float, high: float, out: Any) -> None:
+    """What was made of `distinct` numbers, inside [low, high], for all of them."""
+    at = -1
+    for i in range(raw.shape[0]):
+        last = ~raw[i, 0]
+        for p in range(raw.shape[1]):
+            at += raw[i, p] != last
+            last = raw[i, p]
+            number = found[at]
+            number = low if number < low else number
+            out[i, p] = high if number > high else number
 
 
 @numba.njit(cache=True, nogil=True)
@@ -152,13 +214,12 @@ def along(trees: Any, depth: Any, atoms: Any, start: Any, grid: Any, by_cuts: An
 
 
 @numba.njit(cache=True, nogil=True)
-def exchanged(trees: Any, atoms: Any, donors: Any, member: Any, out: Any) -> None:
+def changed(trees: Any, place: Any, begins: Any, members: Any, atoms: Any, given: Any, out: Any) -> None:
+    """`members`: the columns that change a feature, feature after feature; those of each from `begins` on."""
     root, feature, cut, child, value, cells, mixed, first, points = trees
-    groups = out.shape[1]
-    met, parted = np.zeros(groups, np.int64), np.zeros(groups + 1, np.bool_)
-    # Features of no group are in the one after the last, which counts as parted.
-    parted[groups] = True
-    block = max(16, ROOM // (2 * atoms.shape[1] + groups))
+    columns = out.shape[1]
+    met, parted = np.zeros(columns, np.int64), np.zeros(columns, np.bool_)
+    block = max(16, ROOM // (atoms.shape[1] + given.shape[1] + columns))
     whole = np.zeros(block, np.int64)
     for begin in range(0, len(atoms), block):
         end = min(begin + block, len(atoms))
@@ -169,23 +230,24 @@ def exchanged(trees: Any, atoms: Any, donors: Any, member: Any, out: Any) -> Non
                 j = feature[node]
                 while j >= 0:
                     right = goes_right(atoms[i, j], node, j, cut, cells, mixed, first, points)
-                    group = member[j]
-                    if not parted[group]:
-                        given = goes_right(donors[i, j], node, j, cut, cells, mixed, first, points)
-                        if given != right:
-                            parted[group] = True
-                            met[count] = group
+                    for m in range(begins[j], begins[j + 1]):
+                        c = members[m]
+                        if parted[c]:
+                            continue
+                        if goes_right(given[i, place[c, j]], node, j, cut, cells, mixed, first, points) != right:
+                            parted[c] = True
+                            met[count] = c
                             count += 1
                             apart = child[node] if right else child[node] + 1
                             k = feature[apart]
                             while k >= 0:
-                                atom = donors[i, k] if member[k] == group else atoms[i, k]
+                                atom = atoms[i, k] if place[c, k] < 0 else given[i, place[c, k]]
                                 if goes_right(atom, apart, k, cut, cells, mixed, first, points):
                                     apart = child[apart] + 1
                                 else:
                                     apart = child[apart]
                                 k = feature[apart]
-                            out[i, group] += value[apart]
+                            out[i, c] += value[apart]
                     node = child[node] + 1 if right else child[node]
                     j = feature[node]
                 whole[i - begin] += value[node]
@@ -193,5 +255,5 @@ def exchanged(trees: Any, atoms: Any, donors: Any, member: Any, out: Any) -> Non
                     parted[met[c]] = False
                     out[i, met[c]] -= value[node]
         for i in range(begin, end):
-            for g in range(groups):
-                out[i, g] += whole[i - begin]
+            for c in range(columns):
+                out[i, c] += whole[i - begin]

@@ -11,6 +11,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,18 +20,32 @@ from ..model import ReadyModel
 from ..schema import Columns
 from ..silence import silenced
 from . import trees as links
+from .compiled import compiled, is_compiled
 from .encoding import FIX, Encoding, take_apart
 from .reading import adds_up_trees, sum_of_trees
 from .settled import Settled, settle
 from .trees import SumOfTrees
-from .walks import Grids, Walkable, along, exchanged, is_compiled, sums, unit_for, walkable
+from .walks import Grids, Walkable, along, changed, sums, unit_for, walkable
 
 FINE = 2.0**-40
 """Rounding of leaves moves no answer by more than this part of the model's range, or the model is not read."""
 COMPARED = 512
 """Public records at which what was read must answer as the model does."""
 
-Changes = Mapping[str, float | np.ndarray]
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """One of a few values for every record."""
+
+    values: np.ndarray
+    index: np.ndarray
+    ndim = 1
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.values[self.index], dtype=dtype)
+
+
+Changes = Mapping[str, float | np.ndarray | Picked]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,68 +99,100 @@ class Read:
         return self.linked([sums(group, atoms) for group in self.groups])
 
     def table(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
-        """Its answers with some features set to other values, a column for each set of changes.
+        """Its declared answers with some features set to other values, a column for each set of changes.
 
         One feature set to one value for all records is a point of a grid; two of them are points of as many grids as the first
-        one has values; features set to values of their own for each record come from donors. Each kind is walked all at once.
+        one has values; all other changes are of single records. Each kind is walked all at once.
         """
-        if len(each) == 2 and each[0].keys() == each[1].keys() and all(np.ndim(v) for one in each for v in one.values()):
-            return self._ends(atoms, *each)
-        out = np.empty((len(atoms), len(each)))
         points: dict[str, list[int]] = {}
         pairs: dict[tuple[str, float], list[int]] = {}
-        donated: list[int] = []
-        taken: set[str] = set()
+        others: list[int] = []
         for k, changes in enumerate(each):
             single = all(np.ndim(value) == 0 for value in changes.values())
             if single and len(changes) == 1:
                 points.setdefault(next(iter(changes)), []).append(k)
             elif single and len(changes) == 2:
                 name, value = next(iter(changes.items()))
-                pairs.setdefault((name, float(value)), []).append(k)
-            elif changes and not taken & changes.keys():
-                donated.append(k)
-                taken |= changes.keys()
+                pairs.setdefault((name, float(np.asarray(value))), []).append(k)
             else:
-                out[:, k] = self.answers(self._changed(atoms, changes))
+                others.append(k)
+        if len(others) == len(each):
+            return self._one_by_one(atoms, each)
+        places = [k for some in points.values() for k in some]
+        found = None
         if points:
-            places = [k for some in points.values() for k in some]
-            grids = [np.array([float(each[k][name]) for k in some]) for name, some in points.items()]
-            found = self._along(atoms, tuple(points), grids)
+            grids = [np.array([each[k][name] for k in some], dtype=float) for name, some in points.items()]
+            found = self.along(atoms, tuple(points), grids)
             if len(places) == len(each) and places == list(range(len(each))):
                 return found
+        out = np.empty((len(atoms), len(each)))
+        if found is not None:
             out[:, places] = found
         for (name, value), some in pairs.items():
-            others = [{other: v for other, v in each[k].items() if other != name} for k in some]
-            out[:, some] = self.table(self._changed(atoms, {name: value}), others)
-        if donated:
-            donors = self._changed(atoms, {name: value for k in donated for name, value in each[k].items()})
-            groups = [[self._place(name) for name in each[k]] for k in donated]
-            out[:, donated] = self.linked([exchanged(group, atoms, donors, groups) for group in self.groups])
+            rest = [{other: v for other, v in each[k].items() if other != name} for k in some]
+            out[:, some] = self.table(self._with(atoms, name, value), rest)
+        if others:
+            out[:, others] = self._one_by_one(atoms, [each[k] for k in others])
         return out
 
-    def _ends(self, atoms: np.ndarray, one: Changes, other: Changes) -> np.ndarray:
-        """Of both ends of a step."""
-        first, second = self._changed(atoms, one), self._changed(atoms, other)
-        places = [self._place(name) for name in one]
-        # The second end is followed by itself only where it parts from the first, which is in the group of no feature.
-        return self.linked([exchanged(group, first, second, [[], places]) for group in self.groups])
+    def with_donors(self, atoms: np.ndarray, donors: np.ndarray, groups: Sequence[Sequence[str]]) -> np.ndarray:
+        """Its declared answers when each group of features comes from other records; both as atoms."""
+        columns = [{j: j for j in map(self._place, group)} for group in groups]
+        return self.declared([changed(trees, atoms, donors, columns) for trees in self.groups])
 
-    def _along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
+    def _one_by_one(self, atoms: np.ndarray, each: Sequence[Changes]) -> np.ndarray:
+        """Whatever is changed, of every record by itself."""
+        if not any(each):
+            return np.repeat(self.ready.declared(self.answers(atoms))[:, None], len(each), axis=1)
+        columns: list[dict[int, int]] = []
+        given: list[np.ndarray] = []
+        for changes in each:
+            columns.append({})
+            for name, value in changes.items():
+                columns[-1][self._place(name)] = len(given)
+                given.append(self._given(name, value, len(atoms)))
+        table = np.stack(given, axis=1) if given else np.empty((len(atoms), 0), dtype=np.int32)
+        return self.declared([changed(trees, atoms, table, columns) for trees in self.groups])
+
+    def _given(self, name: str, value: Any, records: int) -> np.ndarray:
+        """The atoms of what a feature is set to, one for every record."""
+        j = self._place(name)
+        if isinstance(value, Picked):
+            found: np.ndarray = self.settled.atoms(j, value.values)[value.index]
+            return found
+        return np.broadcast_to(self.settled.atoms(j, np.atleast_1d(np.asarray(value, dtype=float))), records)
+
+    def along(self, atoms: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> np.ndarray:
+        """Its declared answers with each of these features set to each of its values, feature after feature."""
         features = tuple(map(self._place, names))
         grids = Grids(features, tuple(self.settled.atoms(j, points) for j, points in zip(features, values)))
-        return self.linked([along(group, atoms, grids) for group in self.groups])
+        return self.declared([along(group, atoms, grids) for group in self.groups])
 
-    def _changed(self, atoms: np.ndarray, changes: Changes) -> np.ndarray:
-        """Atoms with some features set to other values, one for all records or one for each."""
+    def _with(self, atoms: np.ndarray, name: str, value: float) -> np.ndarray:
+        """Atoms with one feature set to one value."""
         atoms = atoms.copy()
-        for name, value in changes.items():
-            j = self._place(name)
-            atoms[:, j] = self.settled.atoms(j, np.atleast_1d(np.asarray(value, dtype=float)))
+        atoms[:, self._place(name)] = self._given(name, value, len(atoms))
         return atoms
 
     def _place(self, name: str) -> int:
         return self.ready.features.index(name)
+
+    def declared(self, raw: Sequence[np.ndarray]) -> np.ndarray:
+        """Its declared answers from the whole-number sums of its groups, arrays of two dimensions: those of `linked`, clipped."""
+        link, (low, high) = self.trees.link, self.ready.model.output
+        loops = compiled(raw[0].size) if len(raw) == 1 and self.ready.model.precision is None else None
+        if loops is None or not raw[0].size or link not in ("identity", "logistic"):
+            return self.ready.declared(self.linked(raw))
+        whole, base = np.ascontiguousarray(raw[0]), float(self.trees.base[0])
+        out = np.empty(whole.shape)
+        if link == "identity":
+            loops.clipped(whole, self.unit, base, low, high, out)
+            return out
+        # Neighbours on a grid are often alike, and the link is what takes longest.
+        numbers = np.empty(whole.size + 1)
+        numbers = numbers[: loops.distinct(whole, self.unit, base, numbers)]
+        loops.spread(whole, links.answers(link, 0, [numbers]), low, high, out)
+        return out
 
     def linked(self, raw: Sequence[np.ndarray]) -> np.ndarray:
         """Its answers from the whole-number sums of its groups, arrays of any one shape; not clipped yet."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .compiled import compiled, plain
 from .encoding import Domain, Encoding, as_single, highest_below
 from .trees import Tree
 
@@ -52,10 +53,20 @@ class Settled:
         domain = self.domains[j]
         if not domain.interval:
             return _places(domain.points, values)
-        found = np.searchsorted(self.cuts[j], values, side="left").astype(np.int32)
+        found = _below(self.cuts[j], values)
         for i, point in enumerate(domain.points):
             found[np.isnan(values) if np.isnan(point) else values == point] = len(self.cuts[j]) + 1 + i
         return found
+
+
+def _below(cuts: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How many cuts lie below each value."""
+    loops = compiled(0)
+    if loops is None:
+        return np.searchsorted(cuts, values, side="left").astype(np.int32)
+    found = np.empty(len(values), dtype=np.int32)
+    loops.cells(plain(cuts), plain(values), found)
+    return found
 
 
 def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:

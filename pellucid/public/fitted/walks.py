@@ -10,18 +10,17 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from .compiled import SMALL, compiled
+from .masks import Masks, masks_of
 from .settled import Settled
 
-SMALL = 1 << 20
-"""Walks below which a compiled loop is not worth loading."""
 FOR_THREADS = 1 << 19
 """Walks from which on several threads are."""
 MOST_THREADS = 16
@@ -46,6 +45,15 @@ class Walkable:
     points: np.ndarray
     """Which points go left."""
     depth: int
+    tree: np.ndarray
+    """Of a node."""
+    atoms: np.ndarray
+    """Per feature: how many there are."""
+
+    @functools.cached_property
+    def masks(self) -> Masks | None:
+        """The same as masks, where trees are small; for compiled loops."""
+        return masks_of(self)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -78,6 +86,8 @@ def walkable(made: Settled, of: np.ndarray, unit: float) -> Walkable:
     place = np.zeros(len(made.leaf), dtype=np.int64)
     place[order] = np.arange(len(order))
     leaf = made.leaf[order]
+    number = np.zeros(len(made.root), dtype=np.int64)
+    number[of] = np.arange(len(of))
     return Walkable(
         root=place[made.root[of]].astype(np.int32),
         feature=np.where(leaf, -1, made.feature[order]).astype(np.int32),
@@ -88,17 +98,21 @@ def walkable(made: Settled, of: np.ndarray, unit: float) -> Walkable:
         first=first[order],
         points=np.concatenate(tables),
         depth=len(levels),
+        tree=number[made.tree[order]],
+        atoms=np.array([cells + len(domain.points) for cells, domain in zip(made.cells, made.domains)], dtype=np.int64),
     )
 
 
 def sums(trees: Walkable, atoms: np.ndarray) -> np.ndarray:
     """Per record the sum of its leaves."""
-    walks = _compiled() if len(atoms) * len(trees.root) >= SMALL else None
-    if walks is not None:
-        out = np.zeros(len(atoms), dtype=np.int64)
+    if (walks := compiled(len(atoms) * len(trees.root))) is None:
+        return _sums_by_levels(trees, atoms)
+    out = np.zeros(len(atoms), dtype=np.int64)
+    if (masks := trees.masks) is not None:
+        _in_threads(lambda part: walks.by_masks.sums(masks.arrays, atoms[part], out[part]), len(atoms), len(trees.root))
+    else:
         _in_threads(lambda part: walks.sums(trees.arrays, atoms[part], out[part]), len(atoms), len(trees.root))
-        return out
-    return _sums_by_levels(trees, atoms)
+    return out
 
 
 def _sums_by_levels(trees: Walkable, atoms: np.ndarray) -> np.ndarray:
@@ -131,30 +145,38 @@ class Grids:
 
 def along(trees: Walkable, atoms: np.ndarray, grids: Grids) -> np.ndarray:
     """Per record and grid point the sum of its leaves when the feature of the grid is set to that point."""
-    walks = _compiled() if len(atoms) * len(trees.root) * grids.size >= SMALL else None
-    if walks is None:
+    if (walks := compiled(len(atoms) * len(trees.root) * grids.size)) is None:
         return _along_one_by_one(trees, atoms, grids)
-    sizes = np.zeros(atoms.shape[1] + 1, dtype=np.int64)
-    sizes[1 + np.array(grids.features, dtype=int)] = [len(points) for points in grids.atoms]
-    start = np.cumsum(sizes, dtype=np.int64)
-    points, columns = np.zeros(grids.size, dtype=np.int32), np.zeros(grids.size, dtype=np.int64)
-    by_cuts, boundary, offset = np.zeros(atoms.shape[1], dtype=bool), np.zeros(len(trees.feature), dtype=np.int64), 0
-    for j, given in zip(grids.features, grids.atoms):
-        order = np.argsort(given, kind="stable")
-        points[start[j] : start[j + 1]] = given[order]
-        columns[offset + order] = start[j] + np.arange(len(order))
-        offset += len(order)
-        # Cells in a row are parted by one comparison, points by a look at each.
-        by_cuts[j] = bool((given < trees.cells[j]).all())
-        nodes = np.flatnonzero(trees.feature == j)
-        boundary[nodes] = start[j] + np.searchsorted(given[order], trees.cut[nodes], side="right")
-    out = np.zeros((len(atoms), grids.size), dtype=np.int64)
-    _in_threads(
-        lambda part: walks.along(trees.arrays, trees.depth, atoms[part], start, points, by_cuts, boundary, out[part]),
-        len(atoms),
-        len(trees.root) * len(grids.features),
-    )
+    given = dict(zip(grids.features, grids.atoms))
+    # Feature after feature, the points of each from the first cell to the last.
+    orders = [np.argsort(given[j], kind="stable") if j in given else np.empty(0, np.int64) for j in range(atoms.shape[1])]
+    sorted_atoms = [given[j][order] if j in given else np.empty(0, np.int32) for j, order in enumerate(orders)]
+    start = np.concatenate([[0], np.cumsum([len(order) for order in orders])]).astype(np.int64)
+    columns = np.empty(grids.size, dtype=np.int64)
+    offset = 0
+    for j in grids.features:
+        columns[offset + orders[j]] = np.arange(start[j], start[j + 1])
+        offset += len(orders[j])
+    out, each = np.empty((len(atoms), grids.size), dtype=np.int64), len(trees.root) * len(grids.features)
+    if (masks := trees.masks) is not None:
+        runs = masks.runs(sorted_atoms)
+        _in_threads(lambda part: walks.by_masks.along(masks.arrays, *runs, atoms[part], out[part]), len(atoms), each)
+    else:
+        out[:] = 0
+        arguments = start, *_boundaries(trees, sorted_atoms, start)
+        _in_threads(lambda part: walks.along(trees.arrays, trees.depth, atoms[part], *arguments, out[part]), len(atoms), each)
     return out if np.array_equal(columns, np.arange(grids.size)) else out[:, columns]
+
+
+def _boundaries(trees: Walkable, grids: list[np.ndarray], start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(points, whether those of a feature are cells, per node the first that goes right)."""
+    by_cuts, boundary = np.zeros(len(grids), dtype=bool), np.zeros(len(trees.feature), dtype=np.int64)
+    for j, points in enumerate(grids):
+        # Cells in a row are parted by one comparison, points by a look at each.
+        by_cuts[j] = bool((points < trees.cells[j]).all())
+        nodes = np.flatnonzero(trees.feature == j)
+        boundary[nodes] = start[j] + np.searchsorted(points, trees.cut[nodes], side="right")
+    return np.concatenate(grids), by_cuts, boundary
 
 
 def _along_one_by_one(trees: Walkable, atoms: np.ndarray, grids: Grids) -> np.ndarray:
@@ -167,29 +189,42 @@ def _along_one_by_one(trees: Walkable, atoms: np.ndarray, grids: Grids) -> np.nd
     return np.stack(columns, axis=1) if columns else np.empty((len(atoms), 0), dtype=np.int64)
 
 
-def exchanged(trees: Walkable, atoms: np.ndarray, donors: np.ndarray, groups: Sequence[Sequence[int]]) -> np.ndarray:
-    """Per record and group of features the sum of its leaves when the features of the group come from its donor.
+def changed(trees: Walkable, atoms: np.ndarray, given: np.ndarray, columns: Sequence[Mapping[int, int]]) -> np.ndarray:
+    """Per record and column the sum of its leaves when some features have other atoms.
 
-    No feature is in two groups.
+    A column says which features, and where in `given` the atoms of each are; several columns may change the same one.
     """
-    walks = _compiled() if len(atoms) * len(trees.root) * len(groups) >= SMALL else None
-    if walks is None:
-        columns = []
-        for group in groups:
-            changed = atoms.copy()
-            changed[:, list(group)] = donors[:, list(group)]
-            columns.append(_sums_by_levels(trees, changed))
-        return np.stack(columns, axis=1) if columns else np.empty((len(atoms), 0), dtype=np.int64)
-    member = np.full(atoms.shape[1], len(groups), dtype=np.int64)
-    for g, group in enumerate(groups):
-        member[list(group)] = g
-    out = np.zeros((len(atoms), len(groups)), dtype=np.int64)
-    _in_threads(
-        lambda part: walks.exchanged(trees.arrays, atoms[part], donors[part], member, out[part]),
-        len(atoms),
-        len(trees.root) * len(groups),
-    )
+    if (walks := compiled(len(atoms) * len(trees.root) * len(columns))) is None:
+        return _changed_one_by_one(trees, atoms, given, columns)
+    out, each = np.zeros((len(atoms), len(columns)), dtype=np.int64), len(trees.root) * len(columns)
+    place = np.full((len(columns), atoms.shape[1]), -1, dtype=np.int64)
+    for c, column in enumerate(columns):
+        for j, q in column.items():
+            place[c, j] = q
+    if (masks := trees.masks) is not None:
+        # Those that change one feature alone, by that feature; then those that change several.
+        rank = [next(iter(column)) if len(column) == 1 else atoms.shape[1] + (not column) for column in columns]
+        order = np.argsort(np.array(rank, dtype=np.int64), kind="stable")
+        begins = np.searchsorted(np.sort(rank), np.arange(atoms.shape[1] + 2))
+        walk: Any = functools.partial(walks.by_masks.changed, masks.arrays, place, begins, order)
+    else:
+        features, members = np.nonzero(place.T >= 0)
+        begins = np.searchsorted(features, np.arange(atoms.shape[1] + 1))
+        walk = functools.partial(walks.changed, trees.arrays, place, begins, members)
+    _in_threads(lambda part: walk(atoms[part], given[part], out[part]), len(atoms), each)
     return out
+
+
+def _changed_one_by_one(
+    trees: Walkable, atoms: np.ndarray, given: np.ndarray, columns: Sequence[Mapping[int, int]]
+) -> np.ndarray:
+    found = []
+    for column in columns:
+        copied = atoms.copy()
+        for j, q in column.items():
+            copied[:, j] = given[:, q]
+        found.append(_sums_by_levels(trees, copied))
+    return np.stack(found, axis=1) if found else np.empty((len(atoms), 0), dtype=np.int64)
 
 
 def _in_threads(walk: Callable[[slice], None], records: int, each: int) -> None:
@@ -201,21 +236,6 @@ def _in_threads(walk: Callable[[slice], None], records: int, each: int) -> None:
     edges = np.linspace(0, records, 4 * threads + 1).astype(int)
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(walk, map(slice, edges[:-1].tolist(), edges[1:].tolist())))
-
-
-def is_compiled() -> bool:
-    """Whether walks run as compiled loops."""
-    return _compiled() is not None
-
-
-@functools.cache
-def _compiled() -> ModuleType | None:
-    """The walks as compiled loops, or None where Numba is not installed."""
-    try:
-        from . import loops
-    except Exception:  # also Numba that does not load: a release must not fail for want of speed
-        return None
-    return loops
 
 
 def unit_for(largest: float, trees: int) -> float:

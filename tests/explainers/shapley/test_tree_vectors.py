@@ -12,7 +12,7 @@ from pellucid.explainers.shapley import loops, masks, trees
 from pellucid.explainers.shapley.background import Background, estimator_against
 from pellucid.explainers.shapley.coalitions import Enumerated, Permuted
 from pellucid.explainers.shapley.estimator import estimator_for
-from pellucid.public.fitted import walks
+from pellucid.public.fitted import compiled
 from pellucid.public.fitted.read import Read, read, trees_of
 from pellucid.public.fitted.walks import Walkable, sums
 from pellucid.public.records import asked_record
@@ -188,6 +188,8 @@ def by_hand(values):
         first=np.zeros(7, dtype=np.int64),
         points=np.zeros(1, dtype=bool),
         depth=3,
+        tree=np.zeros(7, dtype=np.int64),
+        atoms=np.array([2, 2]),
     )
 
 
@@ -292,7 +294,7 @@ def test_without_numba_trees_are_read_for_shapley_vectors_and_the_certificate_sa
         return pel.Session(data, SCHEMA, budget=pel.Budget(epsilon=9.0)).release(explainer, epsilon=1.0)
 
     with_it = released(pel.ShapValues(model, RECORD)).certificate
-    monkeypatch.setattr(walks, "_compiled", lambda: None)
+    monkeypatch.setattr(compiled, "_loaded", lambda: None)
     monkeypatch.setattr(trees, "compiled", lambda: None)
     without = released(pel.ShapValues(model, RECORD)).certificate
     said = f"output of {model.name}"

@@ -9,11 +9,11 @@ from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegr
 from sklearn.tree import DecisionTreeRegressor
 
 import pellucid as pel
-from pellucid.public.fitted import walks, xgboost_trees
+from pellucid.public.fitted import compiled, xgboost_trees
 from pellucid.public.fitted.read import Read, read
 from pellucid.public.fitted.settled import _places
 
-pytestmark = pytest.mark.skipif(not walks.is_compiled(), reason="compiled loops need Numba")
+pytestmark = pytest.mark.skipif(not compiled.is_compiled(), reason="compiled loops need Numba")
 SCHEMA = pel.Schema({"a": pel.Number(-3, 3), "b": pel.Number(0, 9, integer=True)})
 TABLE = np.column_stack([np.linspace(-3, 3, 60), np.arange(60.0) % 10])
 

@@ -25,12 +25,12 @@ from walking import NUMBERS as BEYOND_SINGLE
 from walking import hostile, numbers
 
 import pellucid as pel
+from pellucid.public.fitted import compiled
 from pellucid.public.fitted import read as reading
-from pellucid.public.fitted import walks
 from pellucid.public.fitted.read import Read, read
 from pellucid.public.rows import Rows
 
-pytestmark = pytest.mark.skipif(not walks.is_compiled(), reason="compiled loops need Numba")
+pytestmark = pytest.mark.skipif(not compiled.is_compiled(), reason="compiled loops need Numba")
 # Trees of scikit-learn take no numbers that are infinite in single precision.
 NUMBERS = pel.Schema({**dict(BEYOND_SINGLE.items()), "b": pel.Number(0, 1e38, missing=float("nan"))})
 

@@ -8,11 +8,11 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from walking import numbers
 
 import pellucid as pel
-from pellucid.public.fitted import walks
+from pellucid.public.fitted import compiled, walks
 from pellucid.public.fitted.read import Read, read
-from pellucid.public.fitted.walks import Grids, along, exchanged, sums
+from pellucid.public.fitted.walks import Grids, along, changed, sums
 
-pytestmark = pytest.mark.skipif(not walks.is_compiled(), reason="compiled loops need Numba")
+pytestmark = pytest.mark.skipif(not compiled.is_compiled(), reason="compiled loops need Numba")
 NUMBERS = pel.Schema(
     {
         "a": pel.Number(-3, 3),
@@ -25,11 +25,12 @@ NUMBERS = pel.Schema(
 NAMES = list(NUMBERS)
 
 
-@pytest.fixture(scope="module", params=["forest", "categories", "stumps"])
+@pytest.fixture(scope="module", params=["forest", "deep forest", "categories", "stumps"])
 def made(request):
     table, score = numbers()
     estimator = {
         "forest": RandomForestRegressor(7, max_depth=6, random_state=0),
+        "deep forest": RandomForestRegressor(3, random_state=0),
         # `e` goes left by sets of its codes, and the others have a value for missing cells.
         "categories": HistGradientBoostingRegressor(max_iter=8, max_leaf_nodes=9, categorical_features=[4], random_state=0),
         "stumps": HistGradientBoostingRegressor(max_iter=5, max_depth=1, random_state=0),
@@ -48,10 +49,17 @@ def records(made, size, seed):
     return made.atoms({name: drawn[name] for name in NAMES})
 
 
-@pytest.fixture(params=["compiled", "by levels"])
-def way(request, monkeypatch):
-    """Every walk by compiled loops, or none."""
-    monkeypatch.setattr(walks, "SMALL", 0 if request.param == "compiled" else 1 << 62)
+def by_levels(monkeypatch, wanted):
+    monkeypatch.setattr(walks, "compiled", lambda work: None if wanted else compiled._loaded())
+
+
+@pytest.fixture(params=["compiled", "compiled, without masks", "by levels"])
+def way(request, monkeypatch, made):
+    """Every walk by compiled loops, with masks where trees are small, or none."""
+    by_levels(monkeypatch, request.param == "by levels")
+    if request.param == "compiled, without masks":
+        for trees in made.groups:
+            monkeypatch.setitem(vars(trees), "masks", None)
 
 
 def walked(trees, atoms):
@@ -85,16 +93,21 @@ def test_all_walks_are_walks_of_changed_records(made, way):
         found, column = along(trees, atoms, grids), 0
         for j, points in zip(grids.features, grids.atoms):
             for point in points:
-                changed = atoms.copy()
-                changed[:, j] = point
-                assert np.array_equal(found[:, column], walked(trees, changed))
+                copied = atoms.copy()
+                copied[:, j] = point
+                assert np.array_equal(found[:, column], walked(trees, copied))
                 column += 1
         groups = [part.tolist() for part in np.array_split(rng.permutation(5)[: rng.integers(2, 6)], 2)]
-        given_away = exchanged(trees, atoms, donors, groups)
-        for g, group in enumerate(groups):
-            changed = atoms.copy()
-            changed[:, group] = donors[:, group]
-            assert np.array_equal(given_away[:, g], walked(trees, changed))
+        # Columns of several features, of one, of none; more than one of the same feature, with atoms from elsewhere.
+        columns = [{j: j for j in group} for group in groups] + [{}] + [{j: q} for j in range(5) for q in (j, 5 + j)]
+        columns = [columns[c] for c in rng.permutation(len(columns))]
+        given_away = np.hstack([donors, records(made, size, seed + 2)])
+        found = changed(trees, atoms, given_away, columns)
+        for c, column in enumerate(columns):
+            copied = atoms.copy()
+            for j, q in column.items():
+                copied[:, j] = given_away[:, q]
+            assert np.array_equal(found[:, c], walked(trees, copied))
 
     run()
 
@@ -113,8 +126,8 @@ def test_a_record_is_answered_alike_in_any_company(made, monkeypatch):
     whole = made.table(atoms, each)
     some = np.random.default_rng(1).permutation(5000)[:300]
     each[5] = {"a": np.zeros(300)}
-    for small in (0, 1 << 62):
-        monkeypatch.setattr(walks, "SMALL", small)
+    for wanted in (False, True):
+        by_levels(monkeypatch, wanted)
         assert np.array_equal(made.table(atoms[some], each), whole[some])
     each[5] = {"a": np.zeros(1)}
     assert np.array_equal(made.table(atoms[some[:1]], each), whole[some[:1]])

@@ -5,11 +5,11 @@ import pandas as pd
 from scipy.special import expit, softmax
 
 import pellucid as pel
+from pellucid.public.fitted.compiled import is_compiled
 from pellucid.public.fitted.encoding import take_apart
 from pellucid.public.fitted.read import Read
 from pellucid.public.fitted.read import read as read_here
 from pellucid.public.fitted.reading import sum_of_trees
-from pellucid.public.fitted.walks import is_compiled
 
 NUMBERS = pel.Schema(
     {

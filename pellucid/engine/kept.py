@@ -1,0 +1,46 @@
+"""What one release keeps of the records between its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+ROOM = 1 << 26
+"""Numbers that are kept at most: half a gigabyte."""
+
+
+class Kept:
+    """Decoded rows, who is paired with whom, and thereby what models answered about them: made once, as far as there is room.
+
+    Without room everything is made anew whenever it is asked for, which changes how long a release takes and nothing else.
+    Nothing in here may be shown.
+    """
+
+    __slots__ = ("_made", "_room")
+
+    def __init__(self, room: int = ROOM):
+        self._room = room
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, numbers: int, make: Callable[[], T]) -> T:
+        """What was made for this key before, or what is made now; it holds about so many numbers."""
+        if key not in self._made:
+            made = make()
+            if numbers > self._room:
+                return made
+            self._room -= numbers
+            self._made[key] = made
+        found: T = self._made[key]
+        return found
+
+    def holds(self, key: Hashable, numbers: int) -> bool:
+        """Whether this is kept, or would be."""
+        return key in self._made or numbers <= self._room
+
+    def __repr__(self) -> str:
+        return "Kept()"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("what is kept of records is not saved")
