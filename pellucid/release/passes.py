@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ..engine import Engine, Kept
@@ -26,13 +27,13 @@ class SharedPass:
 
     def totals(self, query: Sum | Joint, kept: Kept | None = None) -> list[int]:
         """`kept` is what the stages of one release share."""
-        parts = parts_of(query)
+        parts, read = parts_of(query), self._read if kept is None else partial(self._read, kept=kept)
         if len(self._waiting) > 1 and any(part is one for part in parts for one in self._waiting):
             self._read_ahead()
         if not any(self._found(part) is not None for part in parts):
-            return self._read(query, kept)
+            return read(query)
         found = ((part, self._found(part)) for part in parts)
-        return [value for part, known in found for value in (self._read(part, kept) if known is None else known)]
+        return [value for part, known in found for value in (read(part) if known is None else known)]
 
     def _read_ahead(self) -> None:
         together, self._waiting = self._waiting, []

@@ -151,10 +151,10 @@ class Spied:
         self.rows += len(x) if self.inside else 0
         return self._predict(x)
 
-    def totals(self, query):
+    def totals(self, query, kept=None):
         self.inside = True
         try:
-            return self._totals(query)
+            return self._totals(query, kept)
         finally:
             self.inside = False
 

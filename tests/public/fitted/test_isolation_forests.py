@@ -11,12 +11,12 @@ from walking import check_walked, hostile, leaves, numbers, read
 
 import pellucid as pel
 from pellucid.errors import ModelError
-from pellucid.public.fitted import walks
+from pellucid.public.fitted import compiled
 from pellucid.public.fitted.read import Read
 from pellucid.public.fitted.read import read as read_here
 from pellucid.sensitivity import output_range
 
-pytestmark = pytest.mark.skipif(not walks.is_compiled(), reason="compiled loops need Numba")
+pytestmark = pytest.mark.skipif(not compiled.is_compiled(), reason="compiled loops need Numba")
 # scikit-learn takes no numbers that are infinite in single precision.
 NUMBERS = pel.Schema({**dict(BEYOND_SINGLE.items()), "b": pel.Number(0, 1e38, missing=float("nan"))})
 METHODS = ["score_samples", "decision_function"]
