@@ -413,7 +413,25 @@ def _interaction() -> list[Case]:
         unknown,
         1000,
     )
-    return [pairs("pairs", 3_000, amount=TWO), pairs("pairs, zCDP", 6_000, **GAUSSIAN), overall]
+    return [pairs("pairs", 3_000, amount=TWO), pairs("pairs, zCDP", 6_000, **GAUSSIAN), overall, *_in_order(model, low, high)]
+
+
+def _in_order(model: Model, low: Record, high: Record) -> list[Case]:
+    """Counts of features, and of pairs of them where there are people enough."""
+    explainer, moves = FeatureInteraction(model, "a", ranking=True), "the record leaves one cell of every count for another"
+    many = [{name: float(i >> j & 1) for j, name in enumerate("abc")} for i in range(200)]
+
+    def case(name: str, rest: Sequence[Record], runs: int, relation: Relation = "replace", world: Any = None) -> Case:
+        pair = neighbours(rest, low, high, relation, "a record in the high corner, and before it one in the low corner or none")
+        made = World(THREE, relation, **(world or {"amount": TWO}))
+        return Case(f"interactions in order, {name}", explainer, made, pair, KNOWN, moves, runs)
+
+    return [
+        case("features", [], 20_000),
+        case("features and pairs", many, 12_000),
+        case("features and pairs, add-remove", many, 12_000, "add-remove"),
+        case("features and pairs, zCDP", many, 24_000, world=GAUSSIAN),
+    ]
 
 
 SPLIT = Schema({"a": Number(0, 1, integer=True), "b": Number(0, 1, integer=True), "c": Number(0, 1, integer=True)})

@@ -205,17 +205,18 @@ class PartialDependence(AlongFeatures):
         asked = details.by("variation")
         if "look" not in ask.plan.shares:
             return asked
-        answer, found = ask.total("look"), []
+        answer, found, wild = ask.total("look"), [], False
         for i, one in enumerate(asked):
             beyond = np.cumsum(answer.part(i).numbers[::-1])[::-1][1:]
             few = np.flatnonzero(beyond <= variation.MANY * answer.noise.scale)
+            wild = not len(few)
             found.append(replace(one, variation=one.variation * float(STEPS[few[0] if len(few) else -1])))
         (one, *others), public = found, ask.public
         if self.method == "auto" and not others and not details.by("values"):
             values, by_differences = (
                 variation.predicted(public, len(one.grid), v, shape=one.shape) for v in (None, one.variation / self.model.range)
             )
-            if values < by_differences:
+            if wild or values < by_differences:
                 return (replace(one, method="values"),)
         return tuple(found)
 

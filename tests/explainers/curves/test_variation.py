@@ -108,6 +108,25 @@ def test_a_look_makes_room_for_records_that_vary_more(seeded, wavy):
     assert calm.release(explainer, epsilon=5.0).variation == plan.details.along[0].variation
 
 
+def test_records_that_vary_beyond_every_bound_are_released_by_values(seeded):
+    """Half of them go up and down by three ranges where public records stand still: no bound of the look is enough."""
+    schema = pel.Schema({"x": pel.Number(0, 1), "calm": pel.Number(0, 1)})
+
+    def jagged(d):
+        return np.clip(0.5 + (np.abs(d["calm"] - 0.123) < 1e-3) * 0.4 * np.sin(40 * d["x"]) + 0.01 * d["x"], 0, 1)
+
+    model = pel.Model(jagged, output=(0, 1), features=["x", "calm"], trained_on="other data")
+    table = wavy_table(30_000, 15_000)
+    session = pel.Session(table, schema, budget=pel.Budget(epsilon=20.0))
+    explainer = pel.PartialDependence(model, "x", points=33)
+    plan = session.plan(explainer, epsilon=10.0)
+    assert list(plan.shares) == ["look", "differences"]
+    made = session.release(explainer, epsilon=10.0)
+    truth = [jagged({"x": x, "calm": table["calm"]}).mean() for x in made.x]
+    assert not isinstance(made, pel.DependenceCurve)
+    np.testing.assert_allclose(made.y, truth, atol=0.002)
+
+
 def test_the_better_way_is_chosen_from_public_things(schema, model):
     session = pel.Session(make_people(3000), schema, budget=pel.Budget(epsilon=10.0))
 
