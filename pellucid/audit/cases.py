@@ -218,6 +218,7 @@ def either_way(rows: Mapping[str, Any]) -> Any:
 
 def _accumulated() -> list[Case]:
     sizes = "; only the size of a step stays what it was"
+    sized = 0.9  # the choice of a clip, by sizes, takes a tenth
 
     def along(name: str, relation: Relation, runs: int, **world: Any) -> Case:
         # One interval, so that the later questions are few, and so many large steps that no smaller clip is chosen.
@@ -225,7 +226,7 @@ def _accumulated() -> list[Case]:
         up, down = {"a": 0.0, "v": 0.25}, {"a": 1.0, "v": 0.75}
         pair = neighbours([up] * 300, up, down, relation, "from a step up to a step down")
         why = "a step as large as the clip changes its sign, and the record its place" + sizes
-        return Case(f"accumulated effects, {name}", effects, World(SIGNS, relation, **world), pair, KNOWN, why, runs)
+        return Case(f"accumulated effects, {name}", effects, World(SIGNS, relation, **world), pair, KNOWN, why, runs, sized)
 
     left, middle = {"c": "left", "v": 0.0}, {"c": "middle", "v": 0.0}
     by_category = Case(
@@ -237,6 +238,7 @@ def _accumulated() -> list[Case]:
         KNOWN,
         "a step up in one interval becomes one down in another" + sizes,
         5_000,
+        sized,
     )
     return [
         along("replace", "replace", 2_500, amount=TWO),

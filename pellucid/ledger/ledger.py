@@ -230,16 +230,14 @@ class Ledger:
         account's `changed` as it was when it was opened; AccountMismatch if somebody declared another table since. `currency`
         says what `amount` counts, where the account counts either way.
         """
-        due = Due(checked_units("the charge", amount), key, request, currency)
-        return self._reserve(account, [due], by, purpose, changed)[0]
+        return self.reserve_all(account, [Due(amount, key, request, currency)], by=by, purpose=purpose, changed=changed)[0]
 
     def reserve_all(
         self, account: str, dues: Sequence[Due], *, by: str = "", purpose: str = "", changed: int | None = None
     ) -> list[Reservation]:
         """Charge the account for all of these in one turn: nobody else is charged in between, and it is all of them or none."""
-        for due in dues:
-            checked_units("the charge", due.units)
-        return self._reserve(account, dues, by, purpose, changed)
+        checked = [replace(due, units=checked_units("the charge", due.units)) for due in dues]
+        return self._reserve(account, checked, by, purpose, changed)
 
     def prepaid(
         self, account: str, *, key: str, request: str, by: str = "", purpose: str = "", changed: int | None = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...public.fitted.loops import ROOM, goes_right
 from .masks import prefixes_by_masks
-from .tables import tabled
+from .outcomes import tabled
 
 __all__ = ["prefixes", "prefixes_by_masks", "tabled", "vectors"]
 

@@ -18,6 +18,7 @@ from pellucid.explainers.local.oracles import PassOracle
 from pellucid.explainers.local.settings import Settings
 from pellucid.explainers.local.weights import Gaussian, Limits, Stable
 from pellucid.ledger import Ledger, Reservation, from_units
+from pellucid.ledger.values import Due
 from pellucid.mechanisms import source
 
 BUDGET = pel.Budget(epsilon=4.0, delta=1e-6)
@@ -109,21 +110,21 @@ def test_reservations_are_made_step_by_step(model, session):
 def test_an_account_that_runs_dry_in_the_middle_says_so(model, session):
     """Another user of the account takes the rest between two steps: the steps taken stay paid for, and nothing is released."""
     local = session.open(pel.LocalLinear(model, method="descent", steps=4, questions=1), share=1)
-    ledger, reserve = session.ledger, session.ledger.reserve
+    ledger, reserve_all = session.ledger, session.ledger.reserve_all
     calls = []
 
-    def greedy(account, amount, **options):
-        calls.append(amount)
+    def greedy(account, dues, **options):
+        calls.append(dues)
         if len(calls) == 3:
-            reserve(account, ledger.account(account).remaining, key="other", request="{}", currency="rho")
-        return reserve(account, amount, **options)
+            reserve_all(account, [Due(ledger.account(account).remaining, "other", "{}", "rho")])
+        return reserve_all(account, dues, **options)
 
-    ledger.reserve = greedy
+    ledger.reserve_all = greedy
     try:
         with pytest.raises(BudgetExceeded):
             local.explain(person())
     finally:
-        del ledger.reserve
+        del ledger.reserve_all
     assert ledger.account("ward").remaining == 0 and ledger.verify().ok
     with pytest.raises(PellucidError, match="open it with more"):
         local.explain(person())
