@@ -14,6 +14,7 @@ import pellucid as pel
 from pellucid.explainers.common.base import KEPT
 from pellucid.explainers.curves import accumulate, variation
 from pellucid.public import grids
+from pellucid.release import passes
 
 HERE = Path(__file__).parent
 NUMBERS = json.loads(gzip.decompress((HERE / "numbers.json.gz").read_bytes()))
