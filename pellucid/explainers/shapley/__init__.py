@@ -7,7 +7,7 @@
     background                         the same with the roles swapped: private records against a public background
     coalitions                         any model, by asking: enumeration, public permutations, kernel regression
     model_specific, fitted_models, trees   linear models and sums of trees, read off exactly
-    loops                              walks of two records at once and tables of outcomes, compiled
+    loops, outcomes, masks             walks of two records at once, tables of outcomes, sets of leaves, compiled
     queries                            what is asked about vectors, and what the noise of the answers means
     bound, radii                       the integer set that every vector is clipped into; how large a vector can be
     scores                             private rankings, signed or by size
