@@ -139,11 +139,16 @@ class Previews(Named[Preview]):
     def _repr_html_(self) -> str:
         rows = (
             f"<tr><td>{html.escape(name)}</td><td>{'free' if one.free else html.escape(one.spend.text)}</td>"
-            f"<td>±{one.largest_error:.3g}</td><td>{'<br>'.join(map(html.escape, one.notes))}</td></tr>"
+            f"<td>{_largest(one)}</td><td>{'<br>'.join(map(html.escape, one.notes))}</td></tr>"
             for name, one in self.items()
         )
         head = "<tr><th>explanation</th><th>price</th><th>largest error (95 %)</th><th>notes</th></tr>"
         return f"<table>{head}{''.join(rows)}</table><p>{html.escape(self._bill)}</p>"
+
+
+def _largest(one: Preview) -> str:
+    """The largest error bar to expect of a preview, in a cell of a table."""
+    return "no error bars" if one.instead else f"±{one.largest_error:.3g}" + (f", {one.reach}" if one.reach else "")
 
 
 def _in_all(total: Amount) -> str:

@@ -201,6 +201,8 @@ class Session:
             free,
             afterwards,
             expected.typical,
+            expected.at_most,
+            expected.instead,
         )
 
     def _previewed_list(self, items: Items, cost: dict[str, Any], kind: Kind | None) -> Previews:

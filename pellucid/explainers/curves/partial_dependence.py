@@ -299,7 +299,7 @@ class PartialDependence(AlongFeatures):
             margin = variation.MARGIN * (1.0 if "look" in plan.shares else variation.UNSEEN)
             notes.append(
                 "level and differences are released; assumes that people's curves vary no more than those of public records, "
-                f"times {margin:.3g}; where they do, the bars are wider"
+                f"times {margin:.3g}; where they vary more, the bars are wider"
             )
         labels = tuple(f"{one.name} = {one.feature.label(v)}" for one in details.along for v in one.grid)
         error = np.concatenate([half[one.name] for one in details.along])
