@@ -211,6 +211,8 @@ def from_json(text: str) -> Explanation:
 
 def load(path: str | Path) -> Explanation:
     """Read an explanation saved by `save`."""
+    if Path(path).is_dir():
+        raise LoadError(f"{str(path)!r} is a folder; load the files in it one by one.")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

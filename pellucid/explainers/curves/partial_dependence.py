@@ -112,7 +112,7 @@ class PartialDependence(AlongFeatures):
         super().__post_init__()
         if isinstance(self.points, int | np.integer) or self.points is None:
             keep_whole_number(self, "points", 2, 1000)
-        elif not isinstance(self.points, Iterable):
+        elif not isinstance(self.points, Iterable) or isinstance(self.points, str):
             raise PlanError(f"points={self.points!r}: give a whole number, or a list of values.")
         elif len(self.features) > 1:
             raise PlanError("points= as a list needs a single feature; for several features give a number.")
