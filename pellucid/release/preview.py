@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -73,9 +74,9 @@ class Preview:
 
     @property
     def reach(self) -> str:
-        """How far error bars may go beyond what is expected, in words; empty where they may not."""
+        """How long error bars are if public things mislead, in words; empty where they are no longer than expected."""
         most = self.largest_error if self.at_most is None else float(np.max(self.at_most))
-        return f"up to ±{most:.2g}" if most > 1.05 * self.largest_error else ""
+        return f"in bad cases about ±{most:.2g}" if most > 1.05 * self.largest_error else ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -95,6 +96,10 @@ class Preview:
             **({"typical": dict(zip(self.labels, map(float, self.typical)))} if self.typical is not None else {}),
             **({"at_most": dict(zip(self.labels, map(float, self.at_most)))} if self.at_most is not None else {}),
         }
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what print() shows."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         low, high = float(np.min(self.error)), self.largest_error

@@ -304,8 +304,8 @@ class AccumulatedEffects(AlongFeatures):
         ]
         if at_most.max() > 1.05 * error.max():
             notes.append(
-                f"up to ±{at_most.max():.2g} if people's steps are as large as the model's range allows, as those of a model "
-                "that has learnt its records by heart are" + (", or if categories are thinner" if True in kinds else "")
+                f"in bad cases about ±{at_most.max():.2g}: if people's steps are as large as the model's range allows, as those "
+                "of a model that has learnt its records by heart are, or if few people are behind a step"
             )
         return Expected(tuple(labels), error, float(2**0.5 * error.max()), tuple(notes), at_most=at_most)
 

@@ -252,8 +252,8 @@ def test_previews_say_what_errors_may_be_at_most(seeded):
     people = {"group": [("a", "b", "c")[i % 3] for i in range(3000)], "by": [0.5] * 3000}
     session = pel.Session(people, declared, pel.Budget(1.0))
     preview = session.preview(pel.AccumulatedEffects(model, "group"), epsilon=1.0)
-    assert any("up to ±" in note and "categories" in note for note in preview.notes)
-    assert f"(95 %); up to ±{preview.at_most.max():.2g}, see the notes" in str(preview)
+    assert any("in bad cases about ±" in note for note in preview.notes) and "categories" in preview.notes[0]
+    assert f"(95 %); in bad cases about ±{preview.at_most.max():.2g}, see the notes" in str(preview)
     listed = session.preview([pel.AccumulatedEffects(model, "group"), pel.AccumulatedEffects(model, "by")], epsilon=1.0)
     assert f", {listed[0].reach}</td>" in listed._repr_html_() and listed.to_dict()["previews"][0]["at_most"]
     assert not any("categor" in note for note in listed[1].notes)
