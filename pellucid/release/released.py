@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 from ..errors import PlanError
 from ..ledger.accounting import Amount
 from ..public.schema import did_you_mean
-from .explanation import Explanation
+from .explanation import PICTURES, Explanation
 from .preview import Preview
 
 T = TypeVar("T")
@@ -69,6 +69,10 @@ class Released(Named[Explanation]):
     def save(self, folder: str | Path) -> list[Path]:
         """Write each of them as JSON into a folder, which is made if need be; `pellucid.load` reads them back."""
         folder = Path(folder)
+        if folder.suffix.lower() in (".json", *PICTURES) or folder.is_file():
+            raise PlanError(
+                f"save({str(folder)!r}): a list is saved as a folder with a file for each; give the name of a folder."
+            )
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / f"{number:02d}-{slug(name)}".rstrip("-") for number, name in enumerate(self.names, 1)]
         files = [file.with_name(f"{file.name}.json") for file in files]

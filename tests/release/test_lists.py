@@ -186,6 +186,9 @@ def test_what_takes_one_explainer_says_so_of_a_list(opened, tmp_path):
     session.release([AGE, SEX], epsilon=0.5).save(tmp_path)
     with pytest.raises(pel.LoadError, match="is a folder"):
         pel.load(tmp_path)
+    for wrong in ("study.json", "study.png", "01-distribution-age.json"):
+        with pytest.raises(pel.PlanError, match="name of a folder"):
+            session.release([AGE, SEX], epsilon=0.5).save(tmp_path / wrong)
 
 
 def test_what_was_released_before_is_free(opened):

@@ -44,8 +44,15 @@ class AnyCurve(Explanation):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        said = f"{self.feature}: the curve leans on public records, which moved it by up to {self.leans:.2g}; its error bars are "
-        return (*super().notes, *([said + "around the curve as it was released (`as_released()`)."] if self.leans else []))
+        said = []
+        if self.smoothed:
+            said.append(f"{self.feature}: the curve was smoothed, which its error bars do not cover.")
+        elif self.leans:
+            said.append(
+                f"{self.feature}: the curve leans on public records, which moved it by up to {self.leans:.2g}; its error bars "
+                "are around the curve as it was released (`as_released()`)."
+            )
+        return (*super().notes, *said)
 
     def _below(self) -> tuple[str, ...]:
         """What its picture has to say beside the curve."""

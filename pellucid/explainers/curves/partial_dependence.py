@@ -118,6 +118,8 @@ class PartialDependence(AlongFeatures):
             raise PlanError("points= as a list needs a single feature; for several features give a number.")
         else:
             settle(self, points=tuple(v.item() if isinstance(v, np.generic) else v for v in self.points))
+            if not self.points:
+                raise PlanError("points=[]: give at least one value, a whole number of points, or leave it out.")
         keep_whole_number(self, "smooth", 0, 99)
         if self.method not in ("auto", "values", "variation"):
             raise PlanError(f"method={self.method!r}: give 'auto', 'values' or 'variation'.")
