@@ -149,7 +149,7 @@ class EffectCurve(AnyCurve):
         return self.keep is not None and bool(np.min(self.keep, initial=1.0) < 0.995)
 
     def _below(self) -> tuple[str, ...]:
-        return (*([self.covers] if self.covers else []), *([LIKE_PUBLIC] if self._stands_in else []))
+        return (*([f"runs {self.covers}"] if self.covers else []), *([LIKE_PUBLIC] if self._stands_in else []))
 
     def plot(self, ax: Any = None) -> Any:
         ax = super().plot(ax)
