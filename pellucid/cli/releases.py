@@ -145,19 +145,20 @@ def _bill(study: Study) -> tuple[str, bool]:
     from ..ledger.accounting import Amount
 
     session, outlook = study.session, study.session.outlook(study.requests)
-    left, stop = session.remaining, "" if outlook.affordable else study.releases[outlook.payable].title
+    left, stop = session.remaining, "" if outlook.affordable else repr(study.releases[outlook.payable].title)
+    short = f"the budget runs out at {stop}, so nothing would be released"
     there = " (there is no ledger yet)" if study.new else ""
     asked = {kind: sum((c.amount for c in outlook.charges if c.currency == kind), Fraction(0)) for kind in ("epsilon", "rho")}
     totals = [Amount.of(session.budget, amount, kind) for kind, amount in asked.items() if amount]  # type: ignore[arg-type]
     if session.budget.counts == "either":
         kinds = " and ".join(str(total) for total in totals) or "nothing"
         said = f"it asks for {kinds} in all; left on the account: {left}{there}"
-        return (f"{said}, and {outlook.left} afterwards", True) if not stop else (f"{said}; it would stop at {stop!r}", False)
+        return (f"{said}, and {outlook.left} afterwards", True) if not stop else (f"{said}; {short}", False)
     total = totals[0] if totals else Amount.of(session.budget, Fraction(0))
     said = f"it asks for {total} in all; left on the account: {left}{there}"
     if not stop:
         return said, True
-    return f"{said}; missing: {Amount.of(session.budget, Fraction(total - left))}; it would stop at {stop!r}", False
+    return f"{said}; missing: {Amount.of(session.budget, Fraction(total - left))}; {short}", False
 
 
 def _check_folder(folder: Path, study: Study, pictures: bool) -> None:

@@ -75,6 +75,11 @@ class Model(BlackBox):
                 )
             name = name or f"{own}.{method}"
         classes = getattr(predictor, "classes_", None) if hasattr(predictor, "predict_proba") and method is None else None
+        if output is None and method is None and hasattr(predictor, "score_samples") and hasattr(predictor, "decision_function"):
+            raise ModelError(
+                f"output=None: {type(predictor).__name__} answers with labels; to explain its scores give method='score_samples' "
+                "and their range, which is output=(-1, 0) for an isolation forest, or declare the range of its labels."
+            )
         output, positive = _output_range(output, classes), _positive_class(positive, classes)
         super().__init__(predictor, features, trained_on, input, name)
         settle(self, output=output, positive=positive, precision=_checked_precision(precision, output), method=method)

@@ -85,6 +85,11 @@ class Certificate:
         said = STATUS.get(self.status, "")
         return self.status.upper() + (f": {said}" if said else "") + alone
 
+    @property
+    def summary(self) -> str:
+        """What was paid, and the status, in one line."""
+        return f"{_amount_words(self.epsilon, self.delta, self.rho)}; {self.status}"
+
     def to_dict(self) -> dict[str, Any]:
         content = asdict(self)
         for added_later in ("cells", "audited"):

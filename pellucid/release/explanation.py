@@ -100,6 +100,12 @@ class Explanation(ABC):
     def certified(self, certificate: Certificate) -> Explanation:
         return replace(self, certificate=certificate)
 
+    def __str__(self) -> str:
+        """When printed: the numbers, what has to be said beside them, and what was paid. `.certificate` says the rest."""
+        numbers = self.to_frame().to_string(index=False, max_rows=24)
+        paid = self.certificate.summary if self.certificate else "no certificate"
+        return "\n".join([numbers, *self.notes, paid])
+
     def _repr_html_(self) -> str:
         """In a notebook: the numbers and the certificate."""
         numbers = self.to_frame().to_html(index=False, border=0, max_rows=12)
@@ -211,6 +217,8 @@ def from_json(text: str) -> Explanation:
 
 def load(path: str | Path) -> Explanation:
     """Read an explanation saved by `save`."""
+    if Path(path).is_dir():
+        raise LoadError(f"{str(path)!r} is a folder; load the files in it one by one.")
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -132,6 +132,8 @@ class Expected:
     """Root mean square errors of the outputs, where they are expected to be less than error bars must allow for."""
     at_most: np.ndarray | None = None
     """What the half-widths may become where public things cannot tell; None where they can."""
+    instead: str = ""
+    """What `error` says of outputs that have no error bars, with {} for its size; empty where it is that of error bars."""
 
 
 @dataclass(frozen=True)

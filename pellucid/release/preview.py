@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ class Preview:
     labels: tuple[str, ...]
     """The outputs by name."""
     error: np.ndarray
-    """Half-widths of their 95 % error bars."""
+    """Half-widths of their 95 % error bars; where they have none, what `instead` says."""
     gap: float
     """The smallest difference between two outputs that is told apart with 95 % probability."""
     stages: dict[str, float]
@@ -62,10 +63,20 @@ class Preview:
     typical: np.ndarray | None = None
     """Root mean square errors of the outputs, where they are expected to be less than error bars must allow for; None where bars
     say it all."""
+    at_most: np.ndarray | None = None
+    """What the half-widths may become where public things cannot tell; None where they can."""
+    instead: str = ""
+    """What `error` says of outputs that have no error bars, with {} for its size; empty where it is that of error bars."""
 
     @property
     def largest_error(self) -> float:
         return float(np.max(self.error))
+
+    @property
+    def reach(self) -> str:
+        """How long error bars are if public things mislead, in words; empty where they are no longer than expected."""
+        most = self.largest_error if self.at_most is None else float(np.max(self.at_most))
+        return f"in bad cases about ±{most:.2g}" if most > 1.05 * self.largest_error else ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -83,21 +94,30 @@ class Preview:
             "notes": list(self.notes),
             **({"afterwards": self.afterwards} if self.afterwards else {}),
             **({"typical": dict(zip(self.labels, map(float, self.typical)))} if self.typical is not None else {}),
+            **({"at_most": dict(zip(self.labels, map(float, self.at_most)))} if self.at_most is not None else {}),
         }
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what print() shows."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         low, high = float(np.min(self.error)), self.largest_error
-        size = f"±{high:.4g}" if math.isclose(low, high) else f"±{low:.4g} to ±{high:.4g}"
+        sizes = [f"{high:.4g}"] if math.isclose(low, high) else [f"{low:.4g}", f"{high:.4g}"]
+        size = " to ".join(f"±{one}" for one in sizes)
         outputs = "one output," if len(self.labels) == 1 else f"{len(self.labels)} outputs, each"
         lines = [
             f"{self.explainer} for {self.spend.text}"
             + (f" (ε = {self.epsilon:.4g} at δ = {self.delta:g})" if self.delta else ""),
-            f"  {outputs} within {size} of the value without noise (95 %)",
+            f"  {self.instead.format(' to '.join(sizes))}"
+            if self.instead
+            else f"  {outputs} within {size} of the value without noise (95 %)"
+            + (f"; {self.reach}, see the notes" if self.reach else ""),
         ]
-        if len(self.labels) > 1:
+        if len(self.labels) > 1 and not self.instead:
             lines.append(f"  two outputs are told apart with 95 % when they differ by {self.gap:.4g} or more")
         if self.typical is not None:
-            usual = f"{float(np.sqrt(np.mean(np.square(self.typical)))):.2g}"
+            usual = f"{float(np.sqrt(np.mean(np.square(self.typical)))):.3g}"
             lines.append(f"  outputs lean on public records: their errors are expected to be about {usual} (root mean square)")
         if len(self.stages) > 1:
             lines.append("  stages: " + ", ".join(f"{name} {share:.0%}" for name, share in self.stages.items()))

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 from ..errors import PlanError
 from ..ledger.accounting import Amount
 from ..public.schema import did_you_mean
-from .explanation import Explanation
+from .explanation import PICTURES, Explanation
 from .preview import Preview
 
 T = TypeVar("T")
@@ -69,6 +69,10 @@ class Released(Named[Explanation]):
     def save(self, folder: str | Path) -> list[Path]:
         """Write each of them as JSON into a folder, which is made if need be; `pellucid.load` reads them back."""
         folder = Path(folder)
+        if folder.suffix.lower() in (".json", *PICTURES) or folder.is_file():
+            raise PlanError(
+                f"save({str(folder)!r}): a list is saved as a folder with a file for each; give the name of a folder."
+            )
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / f"{number:02d}-{slug(name)}".rstrip("-") for number, name in enumerate(self.names, 1)]
         files = [file.with_name(f"{file.name}.json") for file in files]
@@ -139,11 +143,16 @@ class Previews(Named[Preview]):
     def _repr_html_(self) -> str:
         rows = (
             f"<tr><td>{html.escape(name)}</td><td>{'free' if one.free else html.escape(one.spend.text)}</td>"
-            f"<td>±{one.largest_error:.3g}</td><td>{'<br>'.join(map(html.escape, one.notes))}</td></tr>"
+            f"<td>{_largest(one)}</td><td>{'<br>'.join(map(html.escape, one.notes))}</td></tr>"
             for name, one in self.items()
         )
         head = "<tr><th>explanation</th><th>price</th><th>largest error (95 %)</th><th>notes</th></tr>"
         return f"<table>{head}{''.join(rows)}</table><p>{html.escape(self._bill)}</p>"
+
+
+def _largest(one: Preview) -> str:
+    """The largest error bar to expect of a preview, in a cell of a table."""
+    return "no error bars" if one.instead else f"±{one.largest_error:.3g}" + (f", {one.reach}" if one.reach else "")
 
 
 def _in_all(total: Amount) -> str:

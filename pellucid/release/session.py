@@ -201,6 +201,8 @@ class Session:
             free,
             afterwards,
             expected.typical,
+            expected.at_most,
+            expected.instead,
         )
 
     def _previewed_list(self, items: Items, cost: dict[str, Any], kind: Kind | None) -> Previews:
@@ -240,6 +242,9 @@ class Session:
         is a ρ, unless kind="pure" asks for the ε of a pure release (pass both on); with accounting="either" it is an ε, for the
         kind of release that reaches the error for less.
         """
+        if is_list(explainer):
+            raise PlanError("cost_for() takes one explainer; ask for each of the list, and add up.")
+        checked(explainer)
         if kind is not None:
             self._account.prices(epsilon=1, kind=kind)  # refuses what the account does not take
         if not (isinstance(error, int | float) and math.isfinite(error) and error > 0):

@@ -41,12 +41,14 @@ def is_list(given: Any) -> TypeGuard[Items]:
     return isinstance(given, Mapping | list | tuple)
 
 
-def checked(given: Any) -> Explainer:
+def checked(given: Any, where: str = "") -> Explainer:
     """What was given, if it is an explainer."""
     if isinstance(given, type) and issubclass(given, Explainer):
-        raise PlanError(f"{given.__name__} is a class: write pel.{given.__name__}(), with its settings between the brackets.")
+        raise PlanError(
+            f"{where}{given.__name__} is a class: write pel.{given.__name__}(), with its settings between the brackets."
+        )
     if not isinstance(given, Explainer):
-        raise PlanError(f"{type(given).__name__} is not an explainer; see pellucid.explainers.")
+        raise PlanError(f"{where}{type(given).__name__} is not an explainer; give one of pellucid.explainers, or a list of them.")
     return given
 
 
@@ -68,7 +70,8 @@ def requests_of(items: Items) -> dict[str, tuple[Explainer, dict[str, Any]]]:
                     f"number {number} of the list: {key!r} is not known{did_you_mean(str(key), (*COSTS, 'kind'))}; "
                     "by=, purpose= and fresh= are said once for the whole list."
                 )
-        found[_free(name or name_of(checked(explainer)), found)] = checked(explainer), dict(cost)
+        checked(explainer, f"number {number} of the list: ")
+        found[_free(name or name_of(explainer), found)] = explainer, dict(cost)
     return found
 
 
@@ -90,6 +93,12 @@ def priced(
     """What each request may cost: its own price, or its part of the price of the whole list."""
     given = {name: total[name] for name in COSTS if total.get(name) is not None}
     if not given:
+        for number, (_, cost) in enumerate(requests, 1):
+            if all(cost.get(name) is None for name in COSTS):
+                raise PlanError(
+                    f"number {number} of the list has no price, and neither has the whole list: give exactly one of "
+                    "epsilon=, rho= or share= for the list, or for each, (explainer, {'epsilon': 0.2})."
+                )
         return [
             Priced(
                 explainer,
@@ -122,6 +131,7 @@ def split(costs: Sequence[Mapping[str, Any]]) -> list[Fraction]:
     left = 1 - sum((share for share in named if share is not None), Fraction(0))
     if any(share is not None and share <= 0 for share in named) or left < 0 or (None in named and not left):
         raise PlanError(
-            "the shares of a list's price are positive, add up to at most 1, and leave something for requests that name none."
+            "the shares of a list's price are positive, add up to at most 1, and leave something for requests that name none; "
+            f"those given add up to {float(1 - left):g}."
         )
     return [left / named.count(None) if share is None else share for share in named]

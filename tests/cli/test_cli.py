@@ -99,7 +99,10 @@ def test_a_study_that_cannot_be_paid_charges_nothing(study, tmp_path, monkeypatc
         {"explain": "Distribution", "feature": "age", "epsilon": 1.0},
     ]
     path = study(releases=releases)
-    bill = "it asks for ε = 2.5 in all; left on the account: ε = 2{}; missing: ε = 0.5; it would stop at '02 Distribution age'"
+    bill = (
+        "it asks for ε = 2.5 in all; left on the account: ε = 2{}; missing: ε = 0.5; "
+        "the budget runs out at '02 Distribution age', so nothing would be released"
+    )
     code, out, _ = run(monkeypatch, capsys, "preview", path)
     assert code == 0 and out.endswith(f"the whole study: {bill.format(' (there is no ledger yet)')}\n")
     code, out, err = run(monkeypatch, capsys, "explain", path, "--create")

@@ -137,8 +137,8 @@ def test_both_sides_of_one_list_have_one_sum(opened):
     [
         ([], "an empty list"),
         ({}, "an empty list"),
-        ([AGE, pel.Distribution], "is a class"),
-        ([AGE, "sex"], "str is not an explainer"),
+        ([AGE, pel.Distribution], "number 2 of the list: Distribution is a class"),
+        ([AGE, "sex"], "number 2 of the list: str is not an explainer"),
         ((AGE, {"epsilon": 0.1}), "dict|give a list"),
         ([(AGE, {"epsilonn": 0.1})], "'epsilonn' is not known"),
         ([(AGE, 0.1)], "number 1 of the list"),
@@ -159,8 +159,9 @@ def test_what_is_wrong_with_a_list_is_said_before_it_is_paid_for(opened, wrong, 
     "items, price, words",
     [
         ([AGE, SEX], {}, "exactly one of"),
+        ([(AGE, {"epsilon": 0.1}), SEX], {}, "number 2 of the list has no price"),
         ([(AGE, {"epsilon": 0.1}), SEX], {"epsilon": 0.5}, "price of its own"),
-        ([(AGE, {"share": 0.8}), (SEX, {"share": 0.3})], {"epsilon": 0.5}, "add up to at most 1"),
+        ([(AGE, {"share": 0.8}), (SEX, {"share": 0.3})], {"epsilon": 0.5}, "add up to at most 1.*add up to 1.1"),
         ([(AGE, {"share": 1}), SEX], {"epsilon": 0.5}, "leave something"),
         ([AGE, SEX], {"epsilon": 0.5, "share": 0.5}, "exactly one of"),
         ([AGE, SEX], {"epsilon": 1e-9}, "too small"),
@@ -171,6 +172,23 @@ def test_prices_that_do_not_go_together(opened, items, price, words):
     with pytest.raises(pel.PlanError, match=words):
         session.release(items, **price)
     assert not reserved(session)
+
+
+def test_what_takes_one_explainer_says_so_of_a_list(opened, tmp_path):
+    session = opened()
+    for wrong, words in (
+        ([AGE, SEX], "takes one explainer"),
+        ("age", "not an explainer"),
+        ((one for one in (AGE,)), "or a list"),
+    ):
+        with pytest.raises(pel.PlanError, match=words):
+            session.cost_for(wrong, error=5.0)
+    session.release([AGE, SEX], epsilon=0.5).save(tmp_path)
+    with pytest.raises(pel.LoadError, match="is a folder"):
+        pel.load(tmp_path)
+    for wrong in ("study.json", "study.png", "01-distribution-age.json"):
+        with pytest.raises(pel.PlanError, match="name of a folder"):
+            session.release([AGE, SEX], epsilon=0.5).save(tmp_path / wrong)
 
 
 def test_what_was_released_before_is_free(opened):

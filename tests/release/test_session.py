@@ -1,6 +1,7 @@
 """The session: pays first, refuses in time, replays for free, and certifies what really happened."""
 
 import dataclasses
+import html
 import json
 import os
 import subprocess
@@ -224,6 +225,11 @@ def test_preview_and_cost_touch_nothing(session, model, monkeypatch):
     assert not session.preview(pel.Distribution("age"), epsilon=50).affordable
     with pytest.raises(pel.PlanError, match="positive number"):
         session.cost_for(pel.Distribution("age"), error=0)
+
+
+def test_a_preview_in_a_notebook_is_the_one_that_is_printed(session, model):
+    preview = session.preview(pel.PartialDependence(model, "age"), epsilon=0.5)
+    assert preview._repr_html_() == f"<pre>{html.escape(str(preview))}</pre>"
 
 
 def test_previewed_errors_are_the_errors(people, schema, model):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...public.figure import BAND, INK, literally
-from ..common.plots import axes, category_axis, finish, note_uncounted, panels
+from ..common.plots import axes, category_axis, finish, note_below, panels
 
 WIDE = 62
 """Letters in a line on top of a panel."""
@@ -31,7 +31,7 @@ def cluster(result: Any, ax: Any = None) -> Any:
     # Wrapped here: where Matplotlib wraps, it reads formulas into dollar signs whatever it was told.
     ax.set_title(textwrap.fill(result.sentence, WIDE), fontsize=8, loc="left")
     ax.set_xlabel(result.feature)
-    note_uncounted(ax, result)
+    note_below(ax, result)
     ax.set_ylabel("share")
     ax.spines[["top", "right"]].set_visible(False)
     return literally(ax)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,16 @@ def axes(ax: Any) -> Any:
     return pyplot().subplots(figsize=(6, 3.8), layout="constrained")[1] if ax is None else ax
 
 
-def finish(ax: Any, result: Any, ylabel: str, xlabel: str | None = None, errors: str = "95 % error bars") -> Any:
-    """Labels, and on top what it cost, its status and how errors are drawn."""
+SHADES = "the shade changes where the order is sure"
+"""Below bars in order: what their colours say."""
+
+
+def finish(
+    ax: Any, result: Any, ylabel: str, xlabel: str | None = None, errors: str = "95 % error bars", below: tuple[str, ...] = ()
+) -> Any:
+    """Labels, on top what it cost, its status and how errors are drawn, and below what has to be said beside the numbers."""
     ax.set_xlabel(result.feature if xlabel is None else xlabel)
-    note_uncounted(ax, result)
+    note_below(ax, result, *below)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", alpha=0.25)
@@ -35,11 +42,13 @@ def head(ax: Any, result: Any, errors: str = "") -> None:
         ax.set_title(said, fontsize=9, loc="right", color="0.4")
 
 
-def note_uncounted(ax: Any, result: Any) -> None:
-    """Below the picture, how many records are not in it."""
-    if result.uncounted is not None:
+def note_below(ax: Any, result: Any, *notes: str) -> None:
+    """Small print below the picture, and how many records are not in it, in lines so short that no edge cuts them off."""
+    uncounted = () if result.uncounted is None else (result.uncounted.note,)
+    said = "\n".join(textwrap.fill(note, 72) for note in (*notes, *uncounted))
+    if said:
         style = {"ha": "center", "va": "top", "fontsize": 8, "color": "0.4", "annotation_clip": False}
-        ax.annotate(result.uncounted.note, (0.5, 0), (0, -4), xycoords=ax.xaxis.label, textcoords="offset points", **style)
+        ax.annotate(said, (0.5, 0), (0, -4), xycoords=ax.xaxis.label, textcoords="offset points", **style)
 
 
 def category_axis(ax: Any, labels: Any) -> np.ndarray:
@@ -60,7 +69,8 @@ def curve(result: Any, ax: Any = None) -> Any:
         ax.fill_between(result.x, lower, upper, color=BAND, alpha=0.35, linewidth=0)
         ax.plot(result.x, result.y, color=INK, marker="." if len(result.x) <= 60 else None)
     ylabel = result.ylabel + (" (smoothed: the band does not cover it)" if result.smoothed else "")
-    return finish(ax, result, ylabel, errors="95 % error bars" if result.categorical else "95 % error band")
+    errors = "95 % error bars" if result.categorical else "95 % error band"
+    return finish(ax, result, ylabel, errors=errors, below=result._below())
 
 
 def ranked(result: Any, ax: Any = None) -> Any:
@@ -76,7 +86,7 @@ def ranked(result: Any, ax: Any = None) -> Any:
     ax.errorbar(values, rows, xerr=bars, fmt="none", ecolor="0.35", capsize=2)
     ax.set_yticks(rows, [name if len(name) <= 40 else name[:39] + "…" for name in (result.names[i] for i in order)])
     ax.set_ylim(-0.6, len(rows) - 0.4)
-    finish(ax, result, "", xlabel=result.ylabel + "; the shade changes where the order is sure")
+    finish(ax, result, "", xlabel=result.ylabel, below=(SHADES,))
     ax.grid(axis="y", visible=False)
     return ax
 

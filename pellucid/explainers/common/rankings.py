@@ -14,7 +14,8 @@ from ...release.explanation import Explanation, frame
 from . import plots
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
@@ -64,12 +65,12 @@ class Ordered(Explanation):
         lower, upper = self.interval()
         clear = [name for name, low, high in zip(self.names, lower, upper) if low > 0 or high < 0]
         if len(tiers) > 1:
-            ahead = "; then ".join(_some(tier) for tier in tiers[:3]) + ("; …" if len(tiers) > 3 else "")
+            ahead = "; then ".join(some(tier) for tier in tiers[:3]) + ("; …" if len(tiers) > 3 else "")
             told = f"the order {ahead} is sure (95 %)"
         else:
             told = "no order among them is sure"
         unclear = [name for name in self.names if name not in clear]
-        rest = f"; {_some(unclear)} cannot be told from zero" if unclear and clear else ""
+        rest = f"; {some(unclear)} cannot be told from zero" if unclear and clear else ""
         return told + (rest if clear else "; none can be told from zero: mostly noise") + "."
 
     @property

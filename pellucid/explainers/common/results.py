@@ -37,10 +37,37 @@ class AnyCurve(Explanation):
     def plot(self, ax: Any = None) -> Any:
         return plots.curve(self, ax)
 
+    @property
+    def leans(self) -> float:
+        """How far public records moved the curve from what was released, at most; 0 where they did not, or it was smoothed."""
+        return 0.0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        said = []
+        if self.smoothed:
+            said.append(f"{self.feature}: the curve was smoothed, which its error bars do not cover.")
+        elif self.leans:
+            said.append(
+                f"{self.feature}: the curve leans on public records, which moved it by up to {self.leans:.2g}; its error bars "
+                "are around the curve as it was released (`as_released()`)."
+            )
+        return (*super().notes, *said)
+
+    def _below(self) -> tuple[str, ...]:
+        """What its picture has to say beside the curve."""
+        return ("leans on public records; error bars are around the curve as released",) if self.leans else ()
+
 
 def around(centre: np.ndarray, half: np.ndarray, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Error bars around what was released, as long as it takes to hold what is shown, too."""
     return np.minimum(centre - half, shown), np.maximum(centre + half, shown)
+
+
+def moved(curve: AnyCurve, released: AnyCurve) -> float:
+    """How far the curve was moved from what was released, at most, beyond rounding; 0 where smoothing moved it, too."""
+    most = 0.0 if curve.smoothed else float(np.max(np.abs(curve.y - released.y), initial=0.0))
+    return most if most > 1e-9 * float(np.max(np.abs(released.y), initial=0.0)) else 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,6 +97,10 @@ class Curve(AnyCurve):
     def as_released(self) -> Curve:
         """The same curve before it leaned on public records and before smoothing: noisier, and right on average."""
         return self if self.means is None else replace(self, y=self.means, means=None, smoothed=False)
+
+    @property
+    def leans(self) -> float:
+        return moved(self, self.as_released())
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper): each point's value without noise lies inside with probability `level` (smoothing off)."""

@@ -292,14 +292,20 @@ class AccumulatedEffects(AlongFeatures):
             most.append(self.foreseen(plan, along, at_most=True))
             labels += [f"{along.name}, border {i}" for i in range(len(usual[-1]))]
         error, at_most = np.concatenate(usual), np.concatenate(most)
+        kinds = {along.categorical for along in plan.details.along}
+        numbers, categories = (
+            "equally filled intervals",
+            "categories of which the second is half as frequent as the first and so on",
+        )
+        filled = " and ".join([numbers] * (False in kinds) + [categories] * (True in kinds))
         notes = [
-            "assumes equally filled intervals, categories of which the second is half as frequent as the first and so on, and "
-            "steps and a clip like those of public records; the bars of the result are wider by what the clip may have cut off"
+            f"assumes {filled}, and steps and a clip like those of public records; the bars of the result are wider by what the "
+            "clip may have cut off"
         ]
         if at_most.max() > 1.05 * error.max():
             notes.append(
-                f"between categories: up to ±{at_most.max():.2g} if people's steps are as large as the model's range allows, as "
-                "those of a model that has learnt its records by heart are, or if categories are thinner"
+                f"in bad cases about ±{at_most.max():.2g}: if people's steps are as large as the model's range allows, as those "
+                "of a model that has learnt its records by heart are, or if few people are behind a step"
             )
         return Expected(tuple(labels), error, float(2**0.5 * error.max()), tuple(notes), at_most=at_most)
 

@@ -112,12 +112,14 @@ class PartialDependence(AlongFeatures):
         super().__post_init__()
         if isinstance(self.points, int | np.integer) or self.points is None:
             keep_whole_number(self, "points", 2, 1000)
-        elif not isinstance(self.points, Iterable):
+        elif not isinstance(self.points, Iterable) or isinstance(self.points, str):
             raise PlanError(f"points={self.points!r}: give a whole number, or a list of values.")
         elif len(self.features) > 1:
             raise PlanError("points= as a list needs a single feature; for several features give a number.")
         else:
             settle(self, points=tuple(v.item() if isinstance(v, np.generic) else v for v in self.points))
+            if not self.points:
+                raise PlanError("points=[]: give at least one value, a whole number of points, or leave it out.")
         keep_whole_number(self, "smooth", 0, 99)
         if self.method not in ("auto", "values", "variation"):
             raise PlanError(f"method={self.method!r}: give 'auto', 'values' or 'variation'.")
@@ -300,7 +302,7 @@ class PartialDependence(AlongFeatures):
             margin = variation.MARGIN * (1.0 if "look" in plan.shares else variation.UNSEEN)
             notes.append(
                 "level and differences are released; assumes that people's curves vary no more than those of public records, "
-                f"times {margin:.3g}; where they do, the bars are wider"
+                f"times {margin:.3g}; where they vary more, the bars are wider"
             )
         labels = tuple(f"{one.name} = {one.feature.label(v)}" for one in details.along for v in one.grid)
         error = np.concatenate([half[one.name] for one in details.along])

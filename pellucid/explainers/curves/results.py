@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...mechanisms import NoiseLaw
-from ..common.results import AnyCurve, around
+from ..common.results import AnyCurve, around, moved
 from . import accumulate
 from .variation import Released
 
 BEFORE = 0.3
 """`EffectCurve.counted` of results that do not say, in pure accounts; twice as much in others."""
+
+LIKE_PUBLIC = "where few people are behind a step, it is partly that of public records"
+"""Said beside curves of which that is so."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,6 +68,10 @@ class DependenceCurve(AnyCurve):
     def as_released(self) -> DependenceCurve:
         """The same curve before it leaned on public records and before smoothing: noisier, and right on average."""
         return replace(self, y=self.released.curve(), smoothed=False)
+
+    @property
+    def leans(self) -> float:
+        return moved(self, self.as_released())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -133,13 +140,21 @@ class EffectCurve(AnyCurve):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (*super().notes, *([f"{self.feature}: the curve runs {self.covers}."] if self.covers else []))
+        few = [f"{self.feature}: {LIKE_PUBLIC}."] if self._stands_in else []
+        return (*super().notes, *([f"{self.feature}: the curve runs {self.covers}."] if self.covers else []), *few)
+
+    @property
+    def _stands_in(self) -> bool:
+        """Whether public records stand in for few people anywhere."""
+        return self.keep is not None and bool(np.min(self.keep, initial=1.0) < 0.995)
+
+    def _below(self) -> tuple[str, ...]:
+        return (*([f"runs {self.covers}"] if self.covers else []), *([LIKE_PUBLIC] if self._stands_in else []))
 
     def plot(self, ax: Any = None) -> Any:
         ax = super().plot(ax)
         if self.covers:
             ax.set_xlim(float(self.grid[0]), float(self.grid[-1]))
-            ax.set_xlabel(f"{self.feature} ({self.covers})")
         return ax
 
     @property

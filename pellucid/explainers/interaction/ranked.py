@@ -166,12 +166,12 @@ class RankedH(HStatistic):
         names = [name for name in details.columns if name != self.feature]
         labels = tuple(names if self.feature is None else (f"{self.feature} × {name}" for name in names))
         notes = (
-            "an order without error bars: ± is the part of the records that noise in counts moves to other values of a feature",
             f"counts of pairs, by {details.groups} groups a feature, tell how features depend on each other"
             if details.pairs is not None
             else "at this price and number of people counts of pairs would be noise: features are taken as independent",
         )
-        return Expected(labels, np.array([moved[name] for name in names]), 1.0, notes)
+        said = "an order without error bars: noise in counts moves {} of all records to other values of a feature"
+        return Expected(labels, np.array([moved[name] for name in names]), 1.0, notes, instead=said)
 
     def flow(self, plan: Plan | None = None) -> Flow:
         flow = (

@@ -13,6 +13,7 @@ from ...mechanisms import NoiseLaw
 from ...public.figure import INK
 from ...release.explanation import Explanation, checked_level, frame
 from ..common import plots
+from ..common.rankings import some
 from .energies import (
     Simulated,
     along,
@@ -72,6 +73,19 @@ class MeasuredInteractions(Interactions):
         """(lower, upper) of each H without noise, on the same rounded values and weights."""
         lower, upper = self.simulated().interval(self.squares, level)
         return np.minimum(lower, self.values), np.maximum(upper, self.values)
+
+    @property
+    def verdict(self) -> str:
+        """Which of them can be told from no interaction at all, in one sentence."""
+        lower, _ = self.interval()
+        unclear = [name for name, low in zip(self.features, lower) if low <= 0]
+        if len(unclear) == len(self.features):
+            return "no H can be told from zero: mostly noise."
+        return f"{some(unclear)} cannot be told from zero." if unclear else "every H can be told from zero (95 % each)."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, self.verdict)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

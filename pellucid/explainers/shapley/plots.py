@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ...public.figure import BAND, DOWN, INK
-from ..common.plots import axes, finish, name_axis
+from ..common.plots import SHADES, axes, finish, name_axis
 
 
-def _closed(ax: Any, result: Any, xlabel: str, errors: str = "95 % error bars") -> Any:
-    finish(ax, result, "", xlabel=xlabel + (f" · {result.label}" if result.label else ""), errors=errors)
+def _closed(ax: Any, result: Any, xlabel: str, *below: str, errors: str = "95 % error bars") -> Any:
+    finish(ax, result, "", xlabel=xlabel + (f" · {result.label}" if result.label else ""), errors=errors, below=below)
     ax.grid(axis="y", visible=False)
     return ax
 
@@ -28,7 +28,7 @@ def bars(result: Any, ax: Any = None, most: int = 30) -> Any:
         ax.barh(row, value, 0.7, color=INK if value >= 0 else DOWN, alpha=alpha)
     ax.errorbar(values, rows, xerr=[values - lower, upper - values], fmt="none", ecolor="0.35", capsize=2)
     ax.axvline(0, color="0.6", linewidth=0.8)
-    return _closed(ax, result, result.ylabel + "; the shade changes where the order is sure")
+    return _closed(ax, result, result.ylabel, SHADES)
 
 
 def waterfall(result: Any, ax: Any = None, most: int = 12) -> Any:
@@ -71,4 +71,4 @@ def ranking(result: Any, ax: Any = None) -> Any:
         ax.barh(row, value, 0.7, color=INK if value >= 0 else DOWN, alpha=0.95 if tiers[name] % 2 else 0.55)
     ax.errorbar(result.values, rows, xerr=[result.values - lower, upper - result.values], fmt="none", ecolor="0.35", capsize=2)
     ax.axvline(0, color="0.6", linewidth=0.8)
-    return _closed(ax, result, "Shapley value; the shade changes where the order is sure")
+    return _closed(ax, result, "Shapley value", SHADES)

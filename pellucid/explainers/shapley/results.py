@@ -260,6 +260,15 @@ class ShapRankingResult(Explanation):
         words = f"right with 95 % where the lead is at least {self.gap:.3g}"
         return words + (f", if there are at least {self.records:,} records" if self.guessed and self.how == "picks" else "")
 
+    @property
+    def verdict(self) -> str:
+        """How sure the ranking is, in one sentence."""
+        return f"{'' if self.gap is None else 'the ranking is '}{self.text}."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, self.verdict)
+
     def __str__(self) -> str:
         return f"{', '.join(f'{place}. {name}' for place, name in enumerate(self.picked, 1))} ({self.text})"
 

@@ -221,17 +221,20 @@ class ShapRanking(AboutRecord):
         notes = [f"the ranking will be found by {said[way]}: {places} places are all right with 95 % from a lead of {gap:.3g}"]
         if d > 1 and (self._absolute or not chosen.unused):
             notes[0] += f" ({gaps[other][0]:.3g} by {said[other]})"
+        instead = ""
         if way == "picks" and not self.magnitudes:
             rate, name = picks_rate(asked["picks"], public), choosing(asked["picks"]).name
             notes.append(
                 f"first place is wrong with probability at most {d - 1}·exp(−{rate:.4g}·lead), by {name}; "
-                "errors are leads, in units of the output"
+                "leads are in units of the output"
             )
             error = gap if d > 1 else self.model.range / rate
+            instead = "an order without error bars: all places are right with 95 % from a lead of {}" if d > 1 else ""
         elif way == "values":
             error = values_law(asked["values"], public).half_width(level_of_shown(0.95, places, d))
         labels = tuple(f"place {i + 1}" for i in range(places))
-        return Expected(labels, np.full(len(labels), error), gap, (*notes, *self.advice(chosen, public, asked["values"])))
+        notes += self.advice(chosen, public, asked["values"])
+        return Expected(labels, np.full(len(labels), error), gap, tuple(notes), instead=instead)
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -222,7 +222,10 @@ def test_a_curve_over_part_of_the_range_says_so(seeded):
     part, whole = released([20 + i % 30 for i in range(3000)]), released([i % 101 for i in range(3000)])
     assert part.covers.startswith(f"from {part.x[0]:g} to {part.x[-1]:g} of 0 to 100") and part.covers in part.notes[-1]
     ax = part.plot()
-    assert part.covers in ax.get_xlabel() and ax.get_xlim() == (0, 100)
+    ax.figure.draw_without_rendering()
+    (below,) = [text for text in ax.texts if part.covers in text.get_text().replace("\n", " ")]
+    box = below.get_window_extent()
+    assert ax.get_xlabel() == "x" and ax.get_xlim() == (0, 100) and box.x0 >= 0 and box.x1 <= ax.figure.bbox.x1
     assert whole.covers == "" and not whole.notes
 
 
@@ -249,7 +252,11 @@ def test_previews_say_what_errors_may_be_at_most(seeded):
     people = {"group": [("a", "b", "c")[i % 3] for i in range(3000)], "by": [0.5] * 3000}
     session = pel.Session(people, declared, pel.Budget(1.0))
     preview = session.preview(pel.AccumulatedEffects(model, "group"), epsilon=1.0)
-    assert any("up to ±" in note for note in preview.notes)
+    assert any("in bad cases about ±" in note for note in preview.notes) and "categories" in preview.notes[0]
+    assert f"(95 %); in bad cases about ±{preview.at_most.max():.2g}, see the notes" in str(preview)
+    listed = session.preview([pel.AccumulatedEffects(model, "group"), pel.AccumulatedEffects(model, "by")], epsilon=1.0)
+    assert f", {listed[0].reach}</td>" in listed._repr_html_() and listed.to_dict()["previews"][0]["at_most"]
+    assert not any("categor" in note for note in listed[1].notes)
     expected = pel.AccumulatedEffects(model, "group").expected(session.plan(pel.AccumulatedEffects(model, "group"), epsilon=1.0))
     made = session.release(pel.AccumulatedEffects(model, "group"), epsilon=1.0)
     exact = accumulate.curve(np.array([0.8, -0.8]), made.weights)

@@ -123,11 +123,19 @@ def test_only_the_default_leans(seeded, people, schema, model):
         made = session.release(pel.PartialDependence(model, "age", points=17, method=method), epsilon=1.0)
         np.testing.assert_allclose(made.y, made.as_released().y)
         assert session.preview(pel.PartialDependence(model, "age", points=17, method=method), epsilon=1.0).typical is None
+        assert made.leans == 0 and not made.notes and not made.plot().texts
     made = session.release(pel.PartialDependence(model, "school"), epsilon=1.0)
     plain = made.as_released()
     assert made.means is not None and plain.means is None and (plain.y == made.means).all()
     again = from_json(made.to_json())
     np.testing.assert_array_equal(again.interval(), made.interval())
+    assert again.leans == np.abs(made.y - made.means).max() > 0 and not plain.notes
+    assert "leans on public records" in again.notes[0] and "as_released()" in again.notes[0]
+    assert "leans on public records" in again.plot().texts[0].get_text()
+    smooth = session.release(pel.PartialDependence(model, "age", points=17, smooth=3), epsilon=1.0)
+    assert smooth.leans == 0 and smooth.notes == ("age: the curve was smoothed, which its error bars do not cover.",)
+    several = session.release(pel.PartialDependence(model, ["age", "school"]), epsilon=1.0)
+    assert [note.split(":")[0] for note in several.notes] == ["age", "school"]
     assert "lean on public records" in str(session.preview(pel.PartialDependence(model, "bmi"), epsilon=1.0))
 
 

@@ -151,6 +151,9 @@ def test_the_planted_pair_is_found(feature, budget, seeded):
     else:
         assert set(result.ranking[:2]) == {"a", "b"} and result.features == tuple(SCHEMA)
     assert np.all((result.values >= 0) & (result.values <= 1)) and len(result.ranking) == len(result.features)
+    told = {name for name, low in zip(result.features, result.interval()[0]) if low > 0}
+    assert result.notes == (result.verdict,) and (told == set()) == ("no H can be told from zero" in result.verdict)
+    assert not any(name in result.verdict.replace(",", "").split() for name in told)
 
 
 SMALL = pel.Schema({"a": pel.Number(0, 1), "k": SCHEMA["k"], "c": SCHEMA["c"]})
@@ -368,7 +371,7 @@ def test_an_h_that_would_be_all_noise_is_refused_before_payment(model, schema):
     with pytest.raises(pel.PlanError, match=r"people or ε = .* would do; or say anyway=True"):
         session.release(asked, epsilon=0.1)
     assert float(session.spent) == 0
-    assert session.release(FeatureInteraction(model, "age", points=4, anyway=True), epsilon=0.1).features
+    assert "mostly noise" in session.release(FeatureInteraction(model, "age", points=4, anyway=True), epsilon=0.1).verdict
     assert len(session.release(asked, epsilon=0.1).values) == 6  # identical: replayed
 
 

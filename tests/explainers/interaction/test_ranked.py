@@ -194,6 +194,15 @@ def test_pairs_are_counted_where_they_are_not_noise():
     assert list(plan.shares) == ["spread"]
 
 
+def test_a_preview_takes_nothing_for_the_error_of_an_h():
+    """What noise in counts does to records is no error bar of an H, and no H is told from another."""
+    asked = [FeatureInteraction(model_of(), "a", ranking=True)]
+    told = pel.Session(TABLE, SCHEMA, budget=pel.Budget(1.0)).preview(asked, epsilon=0.1)
+    assert "an order without error bars: noise in counts moves 0." in str(told)
+    assert "within ±" not in str(told) and "told apart" not in str(told)
+    assert "<td>no error bars</td>" in told._repr_html_()
+
+
 def test_what_is_said_and_stored():
     explainer = FeatureInteraction(model_of(), "a", ranking=True)
     assert "ranking" not in dataclasses.replace(explainer, ranking=False).describe() and explainer.describe()["ranking"] is True

@@ -476,6 +476,9 @@ def test_previews_say_what_is_needed():
     explainer = ShapRanking(MODEL, RECORD, k=1)
     poor = session(table(50), epsilon=100.0).preview(explainer, epsilon=0.05)
     assert any("too noisy" in note for note in poor.notes)
+    picks = session(epsilon=100.0).preview(ShapRanking(MODEL, RECORD, k=2, how="picks"), epsilon=1.0)
+    assert f"all places are right with 95 % from a lead of {picks.gap:.4g}" in str(picks) and "within ±" not in str(picks)
+    assert "within ±" in str(session(epsilon=100.0).preview(ShapRanking(MODEL, RECORD, k=2, how="values"), epsilon=1.0))
     told = next(note for note in poor.notes if "or ε =" in note)
     rows = int(told.split("about ")[1].split(" records")[0].replace(",", ""))
     price = float(told.split("ε = ")[1].split(" ")[0])
@@ -820,6 +823,7 @@ def test_without_a_number_of_records_picks_promise_nothing():
     for found in (blind, told, known):
         again = pel.from_json(found.to_json())
         assert again.gap == found.gap and str(again) == str(found) and len(found.to_frame()) == 2
+        assert found.text in found.verdict and found.verdict in found.notes
         assert found.text in found.plot().get_xlabel() and repr(found) and found._repr_html_()
     plt.close("all")
     sorted_ = session(relation="add-remove").release(ShapRanking(MODEL, RECORD, k=2, how="values"), epsilon=1.0)

@@ -149,6 +149,8 @@ def test_what_is_left_out_is_said_everywhere(neighbors, tmp_path):
     again = pel.load(tmp_path / "made.json")
     assert again.uncounted == made.uncounted or np.isnan(made.uncounted.of)
     assert again.notes == made.notes == (made.uncounted.sentence,) and made.notes[0] in made._repr_html_()
+    printed = str(made).splitlines()
+    assert printed[0].split()[:3] == ["feature", "value", "lower"] and printed[-2:] == [made.notes[0], "ε = 1, δ = 0; proved"]
     frame = made.to_frame()
     low, high = frame["uncounted lower"][0], frame["uncounted upper"][0]
     assert low <= frame["uncounted"][0] <= high and made.uncounted.interval() == (low, high)

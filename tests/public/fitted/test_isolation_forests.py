@@ -127,6 +127,8 @@ def test_methods_that_are_not_there():
     estimator = forest().fit(table())
     with pytest.raises(ModelError, match="'score_samples' or 'decision_function'"):
         pel.Model(estimator, method="predict", output=(-1, 1), trained_on="other data")
+    with pytest.raises(pel.ModelError, match=r"answers with labels.*method='score_samples'.*output=\(-1, 0\)"):
+        pel.Model(estimator, trained_on="other data")
     with pytest.raises(ModelError, match="if StandardScaler has it"):
         scaler = StandardScaler()
         scaler.predict = lambda inputs: inputs
