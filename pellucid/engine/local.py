@@ -110,7 +110,7 @@ class LocalEngine:
 
         for turn in range(part.over.repeats if len(whole) else 0):  # type: ignore[union-attr]
             # Not by room, of which a secret number of rows would take more or less; and a thousand draws would not fit.
-            own, other = draw() if turn else kept.always(kind, draw)
+            own, other = draw() if turn else kept.always((kind,), draw)
             for start in range(0, len(own), size):
                 some = own[start : start + size], other[start : start + size]
                 numbers = PAIR * len(some[0]) * len(whole.columns)
