@@ -59,7 +59,10 @@ class Meddler:
 @pytest.mark.parametrize(
     "fitted, explained",
     [
-        (GradientBoostingRegressor(n_estimators=60, random_state=0), lambda model: pel.AccumulatedEffects(model, "a")),
+        (
+            GradientBoostingRegressor(n_estimators=60, random_state=0),
+            lambda model: pel.AccumulatedEffects(model, "a", intervals=4),
+        ),
         (LinearRegression(), lambda model: pel.ShapValues(model, record={"a": 3.0, "b": 0})),
     ],
     ids=["trees", "linear terms"],
@@ -67,7 +70,7 @@ class Meddler:
 def test_what_is_proved_does_not_follow_a_model_that_another_one_of_the_list_changes(fitted, explained):
     """One that was read before the charge; not one that is tried again once people were asked about."""
     fitted.fit(PEOPLE.to_numpy(), PEOPLE["a"])
-    model = pel.Model(fitted, output=(-60, 60), features=["a", "b"], trained_on="other data", input="array")
+    model = pel.Model(fitted, output=(-4, 4), features=["a", "b"], trained_on="other data", input="array")
     meddler = Meddler(fitted)
     beside = pel.Model(meddler, output=(0, 1), features=["a", "b"], trained_on="other data")
     session = pel.Session(PEOPLE, pel.Schema(FEATURES), pel.Budget(900.0))
