@@ -15,7 +15,8 @@ class Kept:
     """Decoded rows, who is paired with whom, and thereby what models answered about them: made once, as far as there is room.
 
     Without room everything is made anew whenever it is asked for, which changes how long a release takes and nothing else.
-    Nothing in here may be shown.
+    What is drawn by chance is therefore kept without room too (`always`): how many rows there are may be secret, and must not
+    decide whether two stages see the same draw. Nothing in here may be shown.
     """
 
     __slots__ = ("_made", "_room")
@@ -34,6 +35,10 @@ class Kept:
             self._made[key] = made
         found: T = self._made[key]
         return found
+
+    def always(self, key: Hashable, draw: Callable[[], T]) -> T:
+        """What was drawn for this key before, or what is drawn now, whether or not there is room."""
+        return self.once(key, 0, draw)
 
     def holds(self, key: Hashable, numbers: int) -> bool:
         """Whether this is kept, or would be."""

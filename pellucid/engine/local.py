@@ -98,7 +98,7 @@ class LocalEngine:
         return over_pairs(part, over.repeats, self._pairs(part, whole, size, kept), over.repeats * -(-len(whole) // size))
 
     def _pairs(self, part: Sum, whole: Rows, size: int, kept: Kept) -> Iterator[tuple[Rows, Rows]]:
-        """The pairs or couples of every draw, some at a time; where they are kept, the same for all stages. Claim: pairs"""
+        """The pairs or couples of every draw, some at a time; those of the first are the same for all stages. Claim: pairs"""
         kind, key = type(part.over), self._key(part.columns, part.conditions)
 
         def draw() -> tuple[np.ndarray, np.ndarray]:
@@ -109,11 +109,13 @@ class LocalEngine:
             return whole.take(own), whole.take(other)
 
         for turn in range(part.over.repeats if len(whole) else 0):  # type: ignore[union-attr]
-            own, other = kept.once((kind, turn), 2 * len(whole), draw)
+            # Not by room, of which a secret number of rows would take more or less; and a thousand draws would not fit.
+            own, other = draw() if turn else kept.always((kind,), draw)
             for start in range(0, len(own), size):
                 some = own[start : start + size], other[start : start + size]
                 numbers = PAIR * len(some[0]) * len(whole.columns)
-                yield kept.once((kind, turn, start, size, key), numbers, functools.partial(taken, *some))
+                make = functools.partial(taken, *some)
+                yield make() if turn else kept.once((kind, start, size, key), numbers, make)
 
     def _whole(self, columns: Sequence[str], conditions: Sequence[str], kept: Kept) -> Rows:
         """All rows, of which a release that keeps them knows more and more."""

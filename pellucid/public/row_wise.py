@@ -59,10 +59,12 @@ _kept: ContextVar[Mapping[BlackBox, Passed]] = ContextVar("kept", default=Mappin
 
 
 @contextlib.contextmanager
-def kept_as_tried(boxes: Iterable[BlackBox], schema: Schema) -> Iterator[None]:
+def kept_as_tried(boxes: Iterable[BlackBox], schema: Schema, asking: Asking = DEFAULT) -> Iterator[None]:
     """Inside, these are what passed the last trial: a release is computed with what its certificate was written about, also
-    where another thread changes the model and tries it again, or tries it for another schema."""
-    found = {box: passed for box in boxes if (passed := _passed.get(box)) is not None and passed.ready.schema is schema}
+    where another thread changes the model and tries it again, or tries it for another schema; or where a model that was asked
+    about people has changed another one. `asking` is how people are asked about: public records need no trial of another way."""
+    tried_so = {box: passed for box in boxes if (passed := _passed.get(box)) is not None and asking in passed.ways}
+    found = {box: passed for box, passed in tried_so.items() if passed.ready.schema is schema}
     token = _kept.set(MappingProxyType({**_kept.get(), **found}))
     try:
         yield
@@ -72,11 +74,12 @@ def kept_as_tried(boxes: Iterable[BlackBox], schema: Schema) -> Iterator[None]:
 
 def tried(box: BlackBox, schema: Schema, asking: Asking | None = None, again: bool = False) -> Any:
     """The black box as it passed its trial, for the last schema; `again` tries it even if it passed before."""
-    before = _kept.get().get(box) or _passed.get(box)
+    kept = _kept.get().get(box)
+    before = kept or _passed.get(box)
     if before is not None and before.ready.schema is not schema:
         before = None
     asking = asking if asking is not None and asking.rows else None
-    if before is not None and not again and (asking is None or asking in before.ways):
+    if before is not None and not again and (before is kept or asking is None or asking in before.ways):
         return before.ready
     asking = asking or DEFAULT
     known = None if before is None else before.ways.get(asking)

@@ -81,7 +81,7 @@ class Released(Named[Explanation]):
         return files
 
     def __str__(self) -> str:
-        wide = max(map(len, self.names))
+        wide = max(map(len, self.names), default=0)
         lines = [f"  {name:{wide}}  {said}" for name, said in zip(self.names, self._said)]
         return "\n".join([self._headline, *lines])
 

@@ -360,7 +360,7 @@ class Session:
         alone = checked(explainer)
         plan = self._best(alone, self._account.prices(**cost, kind=kind), again=True, fresh=fresh, share=share is not None)
         self._check_whole(alone)
-        with kept_as_tried(alone.models, self.schema):
+        with kept_as_tried(alone.models, self.schema, self._engine.asking):
             order = self._ordered("", alone, plan, fresh)
             (made,), _ = carried_out([order], self._engine, self._account, asker, self._audited)
         if isinstance(made, Exception):
@@ -375,7 +375,7 @@ class Session:
             explainer.columns(self.schema)
         for model in models.values():
             tried(model, self.schema, self._engine.asking, again=True)
-        with kept_as_tried(models.values(), self.schema):
+        with kept_as_tried(models.values(), self.schema, self._engine.asking):
             course = self._best_course(priced(list(requests.values()), self._account, cost, kind), fresh)
             orders: list[Order] = []
             for name, (explainer, _), plan in zip(requests, requests.values(), course.plans):

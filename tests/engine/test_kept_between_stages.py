@@ -38,6 +38,19 @@ def test_stages_of_one_release_see_the_same_pairs_and_others_do_not(engine, over
     assert len({tuple(found) for found in again}) > 5
 
 
+@pytest.mark.parametrize("over", [Pairs(), Couples(), Pairs(3), Couples(2)])
+@pytest.mark.parametrize("rows", [ROWS - 1, ROWS, ROWS + 1])
+@pytest.mark.parametrize("room", [0, 2 * ROWS, 12 * ROWS, 14 * ROWS, 14 * ROWS + 8 * 64, 22 * ROWS])
+def test_how_many_rows_there_are_does_not_decide_whether_stages_share_an_order(over, rows, room):
+    """Tables of which one has room for its orders and its neighbour has not would be told apart by two answers."""
+    data = pd.DataFrame({"a": np.random.default_rng(0).random(rows), "b": np.random.default_rng(1).random(rows)})
+    engine = LocalEngine(data, SCHEMA, "replace" if isinstance(over, Couples) else "add-remove", pel.Unit(), batch_rows=64)
+    kept = Kept(room)
+    same = engine.totals(products(over), kept) == engine.totals(products(over), kept)
+    # Of several repeats the first order is shared and the others are not, with much room and with none.
+    assert same == (over.repeats == 1)
+
+
 def test_repeats_are_draws_of_their_own_of_which_the_first_is_shared(engine):
     kept, whole = Kept(), []
 

@@ -347,6 +347,12 @@ def test_what_stops_takes_nothing_else_with_it(opened, broken, words):
     assert float(session.spent) == pytest.approx(0.6) and session.ledger.verify().ok
 
 
+def test_a_list_of_which_nothing_was_released_can_be_shown(opened):
+    with pytest.raises(pel.ReleaseFailed, match="1 of 1 releases") as failure:
+        opened().release([Breaks("school")], epsilon=0.6)
+    assert str(failure.value.released).startswith("0 explanation")
+
+
 def test_a_model_that_is_refused_refuses_the_list(opened, schema):
     session = opened()
     bad = pel.Model(lambda table: np.arange(len(table)), output=(0, 1), trained_on="other data", features=["age"])

@@ -23,6 +23,10 @@ FLOOR = 0.2
 """Where public records do not move, the square of a difference is taken for such a part of the mean square of all."""
 NEGLIGIBLE = 1e-14
 """Noise whose variance is so small somewhere, in squared ranges, leaves nothing to do."""
+LOPSIDED = 1e-10
+"""Noise whose least variance is so small beside its largest is all but known somewhere: floats could not weigh it."""
+FAR = 1e100
+"""A curve so many standard deviations of its noise away from public records has nothing to do with them, nor with floats."""
 FLAT = 0.01
 """Public records are taken to move by such a part of the range in all, at least: people may move where they do not."""
 
@@ -112,11 +116,16 @@ def leaned(released: np.ndarray, noise: np.ndarray, shape: Shape) -> np.ndarray:
     """
     basis = _centred(len(released))
     noise = basis.T @ noise @ basis
-    if len(released) < 3 or not np.isfinite(noise).all() or np.linalg.eigvalsh(noise)[0] < NEGLIGIBLE:
+    if len(released) < 3 or not np.isfinite(noise).all():
+        return released
+    least, *_, largest = np.linalg.eigvalsh(noise)
+    if least < max(NEGLIGIBLE, LOPSIDED * largest):
         return released
     # From here on in units in which the noise is independent, with variance one.
     root = np.linalg.cholesky(noise)
     apart = np.linalg.solve(root, basis.T @ (released - shape.mean))
+    if not np.abs(apart).max() < FAR:
+        return released
     slope, shared, own = (
         np.linalg.solve(root, np.linalg.solve(root, basis.T @ part @ basis).T) for part in (shape.slope, shape.shared, shape.own)
     )

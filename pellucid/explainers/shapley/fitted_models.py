@@ -105,7 +105,8 @@ def _linear(ready: ReadyModel, parts: Parts) -> Fitted:
     if len(weights) != 1:
         raise NotAdditive("it has several outputs")
     base = float(np.ravel(parts.core.intercept_)[0])
-    made = Fitted(Encoding(ready, parts.steps, as_floats), weights=np.asarray(weights[0], dtype=float), base=base)
+    # Weights of their own: the model's may be changed before they are used.
+    made = Fitted(Encoding(ready, parts.steps, as_floats), weights=np.array(weights[0], dtype=float), base=base)
     _compare(ready, made)
     return made
 

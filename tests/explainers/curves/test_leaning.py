@@ -149,3 +149,25 @@ def test_leaning_that_believes_public_records_alone_is_noticed(rng, monkeypatch)
     monkeypatch.setattr(leaning, "OWN", (0.0,))
     with pytest.raises(AssertionError):
         test_people_of_another_shape_are_believed(rng, np.where(GRID < 0.71, 0.2, 0.8))
+
+
+def lopsided(points, scale):
+    """The noise of means over a small noisy count: along the means themselves it is far larger than across them."""
+    means = scale * np.linspace(-1.0, 1.0, points) ** 3
+    return np.eye(points) / 4 + np.outer(means, means)
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4, 24, 99])
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e6, 1e9, 1e12, 1e150])
+@pytest.mark.parametrize("categorical", [False, True])
+def test_no_released_curve_and_no_noise_make_leaning_fail(points, scale, categorical):
+    """It comes after the charge: whatever was released, there is a curve."""
+    rng = np.random.default_rng(0)
+    public = [np.full((3, points), 0.5), rng.random((128, points)), np.round(rng.random((2, points))), np.zeros((1, points))]
+    half = rng.normal(size=(points, max(points // 2, 1)))
+    uneven = np.diag(10.0 ** rng.uniform(-12, 12, points))
+    for curves in public:
+        for noise in (lopsided(points, scale), half @ half.T * scale, uneven, 0 * uneven, 1e-13 * np.eye(points)):
+            for released in (rng.normal(size=points) * max(scale, 1.0), rng.random(points)):
+                found = leaned(released, noise, Shape(curves, categorical))
+                assert found.shape == released.shape and np.isfinite(found).all()
