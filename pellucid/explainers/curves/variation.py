@@ -87,11 +87,13 @@ def sketches(model: Model, schema: Schema, name: str, grids: tuple[tuple[float, 
     ready = model.ready(schema)
     declared = hashlib.sha256(json.dumps(schema.to_dict(), sort_keys=True).encode()).hexdigest()
     key = (ready.fingerprint, declared, name, repr(model.declared), repr(grids))
-    if key not in _kept:
+    found = _kept.get(key)
+    if found is None:
+        found = tuple(_sketched(model, schema, name, grids))
         if len(_kept) > 64:
             _kept.clear()
-        _kept[key] = tuple(_sketched(model, schema, name, grids))
-    return _kept[key]
+        _kept[key] = found
+    return found
 
 
 def public_curves(model: Model, schema: Schema, name: str, grid: np.ndarray) -> np.ndarray:
