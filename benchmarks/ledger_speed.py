@@ -79,7 +79,7 @@ def pairs_a_second(folder: Path, mode: str, processes: int, seconds: float) -> t
 def elsewhere(checkout: str, folder: Path, processes: int, seconds: float) -> tuple[float, float]:
     """The same with the package of another checkout."""
     asked = [sys.executable, __file__, "--one", str(processes), "--seconds", str(seconds), "--folder", str(folder)]
-    environment = os.environ | {"PYTHONPATH": checkout}
+    environment = os.environ | {"PYTHONPATH": f"{checkout}/src:{checkout}"}
     done = subprocess.run(asked, env=environment, cwd=checkout, capture_output=True, text=True, check=True)
     return tuple(json.loads(done.stdout))
 

@@ -24,7 +24,7 @@ def test_releases_are_made_without_it(tmp_path):
     broken = tmp_path / "numba"
     broken.mkdir()
     (broken / "__init__.py").write_text("raise AttributeError('module coverage has no attribute types')")
-    root = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[1] / "src")
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, cwd=root, env={"PYTHONPATH": f"{tmp_path}:{root}"}
     )

@@ -19,7 +19,7 @@ THROUGH_THE_RELEASE = "Explainers reach engine and ledger only through the relea
 
 def lint(folder):
     """Exit code and words of the linter, on one line each."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "1000", "NO_COLOR": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "COLUMNS": "1000", "NO_COLOR": "1"}
     command = [sys.executable, "-c", LINT, "--no-cache", "--config", "pyproject.toml"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout + done.stderr
@@ -27,7 +27,7 @@ def lint(folder):
 
 @pytest.fixture
 def copy(tmp_path):
-    shutil.copytree(ROOT / "pellucid", tmp_path / "pellucid", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src" / "pellucid", tmp_path / "src" / "pellucid", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
@@ -54,7 +54,7 @@ def test_every_contract_is_kept():
     ],
 )
 def test_an_import_in_the_wrong_direction_is_noticed(module, added, contract, copy):
-    path = copy / "pellucid" / module
+    path = copy / "src" / "pellucid" / module
     path.write_text(path.read_text(encoding="utf-8") + f"\n\ndef late():\n    import {added}\n", encoding="utf-8")
     code, words = lint(copy)
     assert code == 1 and re.search(re.escape(contract) + r"\s+BROKEN", words), words
@@ -64,8 +64,8 @@ def test_an_import_in_the_wrong_direction_is_noticed(module, added, contract, co
 
 
 def test_a_room_that_no_contract_knows_is_noticed(copy):
-    (copy / "pellucid" / "attic").mkdir()
-    (copy / "pellucid" / "attic" / "__init__.py").touch()
+    (copy / "src" / "pellucid" / "attic").mkdir()
+    (copy / "src" / "pellucid" / "attic" / "__init__.py").touch()
     code, words = lint(copy)
     assert code == 1 and "pellucid.attic" in words
 
@@ -81,7 +81,7 @@ def uses(source, name):
 
 def test_only_the_door_adds_noise():
     """Import contracts see modules, not names; this one is about a name."""
-    package = ROOT / "pellucid"
+    package = ROOT / "src" / "pellucid"
     found = {path.relative_to(package) for path in package.rglob("*.py") if uses(path.read_text(encoding="utf-8"), "add_noise")}
     # An audit draws noise around nothing, to look at the noise itself.
     assert {path for path in found if path.parts[0] not in ("mechanisms", "audit")} == {Path("release/door.py")}
@@ -95,5 +95,5 @@ def test_every_way_to_the_noise_is_seen():
 
 def test_the_package_has_eleven_rooms():
     """Besides what every package has. A new one needs a reason in ARCHITECTURE.md."""
-    entries = {path.name for path in (ROOT / "pellucid").iterdir() if path.name != "__pycache__"}
+    entries = {path.name for path in (ROOT / "src" / "pellucid").iterdir() if path.name != "__pycache__"}
     assert len(entries - {"__init__.py", "__main__.py", "errors.py", "surface.py", "py.typed"}) <= 11

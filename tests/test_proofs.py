@@ -51,7 +51,7 @@ def claims_in(source):
 
 CLAIMS = {
     name: path
-    for path in sorted((ROOT / "pellucid").rglob("*.py"))
+    for path in sorted((ROOT / "src" / "pellucid").rglob("*.py"))
     for name in sorted(claims_in(path.read_text(encoding="utf-8")))
 }
 
@@ -106,7 +106,7 @@ def test_every_proof_names_tests_that_exist(name):
 @pytest.mark.parametrize("name", PROOFS)
 def test_every_proof_points_at_code_that_exists(name):
     for place in re.findall(r"`(pellucid/[\w/]+\.py)`", section(PROOFS[name].read_text(encoding="utf-8"), "Where")):
-        assert (ROOT / place).exists(), place
+        assert (ROOT / "src" / place).exists(), place
 
 
 @pytest.mark.parametrize("name", PROOFS)

@@ -15,7 +15,7 @@ from pellucid.query.bound import Bound
 from pellucid.query.bounds import Ball, Box, Cells, CountedBox, CrossCells, Gram
 from pellucid.query.reviewed import reviewed_classes
 
-PAGE = (Path(pel.__file__).parents[1] / "docs" / "threat-model.md").read_text(encoding="utf-8")
+PAGE = (Path(pel.__file__).parents[2] / "docs" / "threat-model.md").read_text(encoding="utf-8")
 BOUNDS = {cls.__name__: cls for cls in reviewed_classes() if issubclass(cls, Bound)}
 
 

@@ -55,7 +55,7 @@ except pel.MissingExtra as error:
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=os.environ | library, timeout=120
     )
-    project = tomllib.loads((Path(pel.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((Path(pel.__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = next(package for package in project["dependencies"] if package.startswith("opendp"))
     assert f"pip install --force-reinstall '{needed}'" in ran.stdout and "Nothing was charged" in ran.stdout, ran.stderr
     assert not list(tmp_path.iterdir())

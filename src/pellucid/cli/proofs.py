@@ -31,7 +31,7 @@ def proof_text(claim: str) -> str:
 def claims() -> dict[str, Path]:
     """Every proved claim and the file of its proof: inside the package when it was installed, beside it in a checkout."""
     inside = PACKAGE / "release" / "proofs"
-    folder = inside if inside.is_dir() else PACKAGE.parent / "proofs"
+    folder = inside if inside.is_dir() else PACKAGE.parents[1] / "proofs"
     return {path.stem: path for path in sorted(folder.glob("*.md"))}
 
 

@@ -74,7 +74,7 @@ def bars(
 
 def _benchmark(name: str) -> Any:
     """A study that is part of the sources and not of the installed package."""
-    folder = Path(__file__).resolve().parents[2] / "benchmarks"
+    folder = Path(__file__).resolve().parents[3] / "benchmarks"
     if not (folder / name).is_dir():
         raise MissingExtra(
             "this study is not installed with the package: get Pellucid's sources, run `pip install -e '.[plots]'` in them, "
