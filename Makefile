@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all coverage lint types format wheel fuzz bench audit audit-controls clean check-explainer check-bound check-engine check-store
+.PHONY: demo docs docs-serve test test-all coverage lint types format wheel fuzz bench audit audit-controls clean check-explainer check-bound check-engine check-store
 
 demo: $(READY)
 	$(BIN)/pellucid demo --output demo-output
@@ -59,6 +59,15 @@ wheel: $(READY)
 # Five thousand random requests, about half an hour; `make test` has some 150.
 fuzz: $(READY)
 	$(BIN)/python benchmarks/fuzz.py --cases 5000
+
+# The site, below site/: pages, reference, and a gallery that is drawn anew. Warnings are errors.
+docs: $(READY)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html, or run make docs-serve"
+
+docs-serve: docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(READY)
 	@echo "each benchmark is run by hand; see benchmarks/RESULTS.md for the commands"
