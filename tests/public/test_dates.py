@@ -76,7 +76,10 @@ def test_models_of_frames_get_dates_and_models_of_arrays_get_days(born):
         return 2024.0 - frame["born"].dt.year
 
     by_frame = pel.Model(age, output=(0, 110), features=["born"], trained_on="other data")
-    years = lambda x: 2024.0 - (1970 + x[:, 0] // 365.2425)
+
+    def years(array):
+        return 2024.0 - (1970 + array[:, 0] // 365.2425)
+
     by_array = pel.Model(years, output=(0, 110), features=["born"], trained_on="other data", input="array")
     for model in (by_frame, by_array):
         session = pel.Session(people, schema, budget=pel.Budget(epsilon=100))
@@ -101,7 +104,10 @@ def test_explanations_speak_of_dates(born):
             "seen": pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 10**7, 3000), unit="s"),
         }
     )
-    days = lambda d: (d["born"] - pd.Timestamp("1900-01-01")).dt.days / 50000.0
+
+    def days(frame):
+        return (frame["born"] - pd.Timestamp("1900-01-01")).dt.days / 50000.0
+
     model = pel.Model(days, output=(0, 1), features=["born"], trained_on="other data")
     session = pel.Session(people, schema, budget=pel.Budget(epsilon=1000))
     found = session.release([pel.Distribution(["born", "seen"]), pel.AccumulatedEffects(model, "born")], epsilon=200)

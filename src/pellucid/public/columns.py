@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -72,11 +72,11 @@ class Number:
     histograms. Models need a value; where none is declared they are given the middle of the range."""
     source: str = ""
     """Where the bounds come from; printed on every certificate that used them."""
-    label: str = ""
+    label: str = field(default="", repr=False)
     """What people call the column ("chronic conditions"), for pictures and tables; by default its name."""
-    unit: str = ""
+    unit: str = field(default="", repr=False)
     """What it is measured in ("€ a year"), for pictures and tables."""
-    scale: Scale | None = None
+    scale: Scale | None = field(default=None, repr=False)
     """How public grids are spaced: "linear", or "log" where values of very different size matter (incomes, doses): evenly by
     factors where the lower bound is positive, else by the distance from it. By default linear, and "log" for whole numbers in a
     range of more than a thousand."""
@@ -218,9 +218,9 @@ class Category:
     """What becomes of a value that is not declared: by default the same as of an empty cell."""
     source: str = ""
     """Where the values come from; printed on every certificate that used them."""
-    label: str = ""
+    label: str = field(default="", repr=False)
     """What people call the column, for pictures and tables; by default its name."""
-    unit: str = ""
+    unit: str = field(default="", repr=False)
     """What it is measured in, for pictures and tables."""
 
     def __init__(

@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import LoadError, SchemaError
 from .columns import EXCLUDE, FINE, FOR_PEOPLE, MISSING, OUTSIDE, UNREADABLE, Boolean, Category, Feature, Number
 from .dates import Date, Datetime
+from .drafts import Draft, drafted, refuse_open
 from .fingerprint import fingerprinted_as
 from .texts import storable
 
@@ -158,7 +159,53 @@ class Schema(Mapping[str, Feature]):
     def from_dict(cls, content: Any) -> Schema:
         if not isinstance(content, Mapping) or not isinstance(content.get("features"), Mapping):
             raise SchemaError("a schema file needs a top-level 'features:' with one entry per column.")
+        refuse_open(content["features"])
         return cls({str(name): _feature_from(str(name), entry) for name, entry in content["features"].items()})
+
+    @staticmethod
+    def draft(source: Any) -> Draft:
+        """A schema file to be filled in, from names and types of columns alone: no cell is read.
+
+        `source` is a list of names, a mapping from names to types, a table (of which only the types are looked at), a schema of
+        Arrow, the path of a Parquet or CSV file, or a description that `read` understands. What nobody can know from that is
+        marked "to be declared"; a file with such marks is refused by `load`, which names them.
+
+        >>> print(Schema.draft({"age": int, "sex": str, "smoker": bool}).left)
+        ['age (both bounds)', 'sex (its values)']
+        """
+        from .formats import describes, entries_of
+
+        return Draft(entries_of(source) if describes(source) else drafted(source))
+
+    @classmethod
+    def read(cls, source: Any, table: str | None = None, columns: Mapping[str, Feature | None] | None = None) -> Schema:
+        """A schema from another format: CSVW and csvw-safe, Frictionless, Croissant or JSON Schema as a file or a mapping, a
+        pandera schema or a pydantic model; a schema file, too.
+
+        `table` names the one that is meant where several are described. `columns` declares those that the description leaves
+        open, or otherwise; None leaves a column out. Bounds that say that they were computed from data are refused.
+        """
+        from .formats import entries_of
+
+        return cls(declared_in(entries_of(source, table), columns or {}))
+
+    def to_csvw(self) -> dict[str, Any]:
+        """The schema as metadata of CSV on the Web, with values of categories as csvw-safe has them."""
+        from .formats import csvw
+
+        return csvw.exported(self)
+
+    def to_frictionless(self) -> dict[str, Any]:
+        """The schema as a Table Schema of Frictionless."""
+        from .formats import frictionless
+
+        return frictionless.exported(self)
+
+    def to_croissant(self) -> dict[str, Any]:
+        """The schema as a record set of Croissant, with schema.org's minValue and maxValue for bounds."""
+        from .formats import croissant
+
+        return croissant.exported(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -182,6 +229,17 @@ class Schema(Mapping[str, Feature]):
         else:
             raise SchemaError(f"{path.name!r}: a schema is saved as .yaml, .yml or .json.")
         path.write_text(text, encoding="utf-8")
+
+
+def declared_in(entries: Mapping[str, Any], columns: Mapping[str, Feature | None]) -> dict[str, Feature]:
+    """The columns of a description, and those that are declared beside it."""
+    unknown = [name for name in columns if name not in entries]
+    if unknown:
+        raise SchemaError(f"columns: {unknown[0]!r} is not described{did_you_mean(unknown[0], entries)}.")
+    rest = {name: said for name, said in entries.items() if name not in columns}
+    refuse_open(rest, "the description leaves columns open; declare them with columns={name: …}, where None leaves one out")
+    made = {name: columns[name] if name in columns else _feature_from(name, entries[name]) for name in entries}
+    return {name: feature for name, feature in made.items() if feature is not None}
 
 
 KINDS: dict[str, tuple[type[Feature], set[str]]] = {
