@@ -50,7 +50,8 @@ def test_no_cell_of_a_table_is_touched():
 
 def test_no_bytes_but_the_footer_of_a_file_count_and_no_statistics(tmp_path):
     path = tmp_path / "people.parquet"
-    table = pa.table({"age": [19, 87], "sex": ["canary", "F"], "born": [dt.date(1931, 5, 6)] * 2, "seen": [dt.datetime(2021, 1, 2)] * 2})
+    days, times = [dt.date(1931, 5, 6)] * 2, [dt.datetime(2021, 1, 2)] * 2
+    table = pa.table({"age": [19, 87], "sex": ["canary", "F"], "born": days, "seen": times})
     pq.write_table(table, path, write_statistics=True)
     drafts = [pel.Schema.draft(path)]
     # All rows are overwritten: what is left is the footer.
@@ -77,7 +78,8 @@ def test_categories_of_a_table_are_cells_too():
         ({"age": int, "sex": str, "on": bool}, ["age (both bounds)", "sex (its values)"]),
         ({"age": "int64", "pay": np.dtype("float32")}, ["age (both bounds)", "pay (both bounds)"]),
         ({"age": np.array([19.0, 87.0]), "sex": ["canary"]}, ["age (both bounds)", "sex (what it is)"]),
-        (pa.schema([("age", pa.int8()), ("sex", pa.dictionary(pa.int32(), pa.string()))]), ["age (both bounds)", "sex (its values)"]),
+        (pa.schema([("age", pa.int8()), ("sex", pa.large_string())]), ["age (both bounds)", "sex (its values)"]),
+        (pa.schema([("sex", pa.dictionary(pa.int32(), pa.string()))]), ["sex (its values)"]),
         (pa.table({"age": [1.5]}), ["age (both bounds)"]),
     ],
 )
@@ -101,10 +103,10 @@ def test_a_csv_file_is_read_as_far_as_its_first_line(tmp_path):
 def test_an_unfinished_draft_is_refused_and_names_what_is_left(tmp_path):
     path = tmp_path / "schema.yaml"
     pel.Schema.draft({"age": int, "pay": float, "sex": str, "on": bool, "no": "object"}).save(path)
-    with pytest.raises(pel.SchemaError, match=r"unfinished.*age \(both bounds\), pay \(both bounds\), sex \(its values\), 'no'|no \("):
+    with pytest.raises(pel.SchemaError, match=r"unfinished.*age \(both bounds\), pay \(both bounds\), sex \(its values\), no \("):
         pel.Schema.load(path)
     text = path.read_text()
-    half = text.replace("number: [to be declared, to be declared]\n    integer: true", "number: [17, to be declared]\n    integer: true")
+    half = text.replace("number: [to be declared, to be declared]", "number: [17, to be declared]", 1)
     path.write_text(half)
     with pytest.raises(pel.SchemaError, match=r"age \(upper bound\)"):
         pel.Schema.load(path)

@@ -228,8 +228,9 @@ def _of_file(path: Path) -> Entries:
 def _header(path: Path) -> list[str]:
     """The first line of a file, which names its columns."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            names = next(csv.reader([file.readline()], delimiter="\t" if path.suffix == ".tsv" else ","), [])
+        with path.open("rb") as file:
+            line = file.readline().decode("utf-8-sig")
+        names = next(csv.reader([line], delimiter="\t" if path.suffix == ".tsv" else ","), [])
     except (OSError, UnicodeDecodeError):
         names = []
     if not names:

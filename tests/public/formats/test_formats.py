@@ -21,7 +21,10 @@ CSVW = {
             {"name": "id", "titles": ["Id", "Identifier"], "datatype": "string", "required": True},
             {"name": "girth", "titles": "girth of the trunk", "datatype": {"base": "integer", "minimum": "1", "maximum": "900"}},
             {"name": "health", "datatype": {"base": "string", "format": "good|fair|poor"}},
-            {"name": "pruned", "datatype": {"base": "date", "format": "M/d/yyyy", "minimum": "1990-01-01", "maximum": "2030-01-01"}},
+            {
+                "name": "pruned",
+                "datatype": {"base": "date", "format": "M/d/yyyy", "minimum": "1990-01-01", "maximum": "2030-01-01"},
+            },
             {"name": "planted", "datatype": {"base": "boolean", "format": "yes|no"}},
             {"name": "height", "datatype": {"base": "decimal", "minInclusive": 0.5, "maxInclusive": 60}},
             {"name": "nests", "datatype": "nonNegativeInteger"},
@@ -52,6 +55,10 @@ SAFE = {
         ]
     },
 }
+AGE = {"name": "age", "type": "integer", "title": "age at the visit", "constraints": {"minimum": 0, "exclusiveMaximum": 121}}
+DAYS = {"minimum": "2020-01-01", "maximum": "2025-12-31"}
+WHEN = {"name": "when", "type": "date", "format": "%d.%m.%Y", "constraints": DAYS}
+CODE = {"name": "code", "type": "integer", "categories": [{"value": 0, "label": "no"}, {"value": 1, "label": "yes"}]}
 FRICTIONLESS = {
     "name": "clinic",
     "resources": [
@@ -60,11 +67,11 @@ FRICTIONLESS = {
             "path": "visits.csv",
             "schema": {
                 "fields": [
-                    {"name": "age", "type": "integer", "title": "age at the visit", "constraints": {"minimum": 0, "exclusiveMaximum": 121}},
+                    AGE,
                     {"name": "grade", "type": "string", "categories": ["low", "high"], "categoriesOrdered": True},
                     {"name": "ward", "type": "string", "constraints": {"enum": ["A", "B", "C"], "required": True}},
-                    {"name": "when", "type": "date", "format": "%d.%m.%Y", "constraints": {"minimum": "2020-01-01", "maximum": "2025-12-31"}},
-                    {"name": "code", "type": "integer", "categories": [{"value": 0, "label": "no"}, {"value": 1, "label": "yes"}]},
+                    WHEN,
+                    CODE,
                 ],
                 "missingValues": ["", "NA"],
             },
@@ -100,7 +107,7 @@ CROISSANT = {
                     "references": {"field": {"@id": "ports/key"}},
                     "source": {"fileObject": {"@id": "voyagers.csv"}, "extract": {"column": "embarked"}},
                 },
-                {"@type": "cr:Field", "@id": "voyagers/class", "name": "class", "dataType": ["sc:Integer"], "minValue": 1, "maxValue": 3},
+                {"@type": "cr:Field", "name": "class", "dataType": ["sc:Integer"], "minValue": 1, "maxValue": 3},
                 {"@type": "cr:Field", "@id": "voyagers/fare", "name": "fare", "dataType": "sc:Float"},
                 {"@type": "cr:Field", "@id": "voyagers/note", "name": "note", "dataType": "sc:Text"},
             ],

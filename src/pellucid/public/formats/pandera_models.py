@@ -18,16 +18,15 @@ def recognised(content: Any) -> Entries | None:
         return None
     if _inferred(content):
         raise SchemaError(
-            "pandera: the schema was inferred from a table, so its bounds come from the data and are no public ones; draft a "
-            "schema with pel.Schema.draft and declare them."
+            "pandera: the schema looks inferred from a table (it coerces, and has an index without a name): bounds from the data "
+            "are no public ones. Draft a schema with pel.Schema.draft and declare them; if you wrote it, take out the index."
         )
     return {str(name): _column(column) for name, column in content.columns.items()}
 
 
 def _inferred(content: Any) -> bool:
-    """Whether pandera made it from a table. It leaves no note, but bounds the index by the number of rows, as nobody else does."""
-    named = {check.name for check in getattr(content.index, "checks", None) or ()}
-    return {"greater_than_or_equal_to", "less_than_or_equal_to"} <= named
+    """Whether pandera made it from a table. It leaves no note, but coerces and has an index without a name."""
+    return bool(content.coerce and content.index is not None and getattr(content.index, "name", None) is None)
 
 
 def _column(column: Any) -> Any:
