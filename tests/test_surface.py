@@ -9,7 +9,7 @@ from pathlib import Path
 import pellucid as pel
 
 SURFACE = {
-    "a table and a budget": "Amount Boolean Budget Category Ledger Limits Number Schema Session Unit",
+    "a table and a budget": "Amount Boolean Budget Category Date Datetime Ledger Limits Number Schema Session Unit",
     "models": "Clustering Derived Model PrivateTraining",
     "explainers": (
         "AccumulatedEffects AttributeShares ClusterHistograms Completeness Distribution Explainer FeatureInteraction "

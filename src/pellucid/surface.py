@@ -56,7 +56,7 @@ from .ledger.accounting import Amount, Budget
 from .public.black_box import PrivateTraining
 from .public.clustering import Clustering
 from .public.model import Model
-from .public.schema import Boolean, Category, Number, Schema, Unit
+from .public.schema import Boolean, Category, Date, Datetime, Number, Schema, Unit
 from .query.functions import Derived, Limits
 from .release.certificate import Certificate, Total, total
 from .release.explainer import Interactive
@@ -88,6 +88,8 @@ __all__ = [
     "Curve",
     "DataCheck",
     "DataError",
+    "Date",
+    "Datetime",
     "DependenceCurve",
     "Derived",
     "Distribution",

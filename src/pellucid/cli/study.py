@@ -264,7 +264,7 @@ def _text(where: str, content: Mapping[str, Any], key: str) -> str | None:
 def _schema(where: str, content: Mapping[str, Any], folder: Path) -> Schema:
     if ("schema" in content) == ("features" in content):
         raise PlanError(f"{where}: give either 'schema:' (a file) or 'features:' (the columns themselves).")
-    return Schema.load(folder / str(content["schema"])) if "schema" in content else Schema.from_dict(content)
+    return Schema.read(folder / str(content["schema"])) if "schema" in content else Schema.from_dict(content)
 
 
 def _unit(where: str, content: Mapping[str, Any]) -> Unit:

@@ -16,8 +16,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..public.schema import FINE, MISSING, OUTSIDE, UNREADABLE, Category, Feature, Number
+from ..public.schema import FINE, MISSING, OUTSIDE, UNREADABLE, Category, Date, Datetime, Feature, Number
 from ..query import compiled as fast
+from .decode_dates import from_texts, is_temporal, steps
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -34,6 +35,9 @@ def conditions(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarr
     """The condition of every cell: FINE, MISSING, UNREADABLE or OUTSIDE."""
     return _read(_conditions_plain, feature, column).astype(np.uint8)
 
+
+EMPTY = frozenset({"", "nan"})
+"""Texts of a cell that says nothing."""
 
 Reader = Callable[[Feature, pa.Array], np.ndarray]
 """From the cells of a chunk to one float each."""
@@ -89,13 +93,14 @@ def _number_conditions(feature: Number, column: pa.Array) -> np.ndarray:
         column = column.dictionary_encode()
     if pa.types.is_dictionary(column.type):
         return _by_level(column, lambda levels: _level_conditions(feature, levels), MISSING)
-    return _found_conditions(feature, _as_floats(column))
+    return _found_conditions(feature, _numbers(feature, column))
 
 
 def _level_conditions(feature: Number, levels: pa.Array) -> np.ndarray:
-    found = _found_conditions(feature, _as_floats(levels))
+    found = _found_conditions(feature, _numbers(feature, levels))
     if is_text(levels.type):
-        empty = np.array([_is_empty(cell) for cell in cells_of(levels)], dtype=bool)
+        nothing = EMPTY | ({"nat"} if isinstance(feature, Date | Datetime) else set())
+        empty = np.array([cell is None or cell.strip().lower() in nothing for cell in cells_of(levels)], dtype=bool)
         found[(found == MISSING) & ~empty] = UNREADABLE
     return found
 
@@ -105,16 +110,23 @@ def _found_conditions(feature: Number, values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), MISSING, np.where(outside, OUTSIDE, FINE)).astype(float)
 
 
-def _is_empty(cell: str | None) -> bool:
-    return cell is None or cell.strip().lower() in ("", "nan")
-
-
 def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
-    values = _as_floats(column)
+    values = _numbers(feature, column)
     values = np.where(np.isnan(values), np.nan, np.clip(values, feature.lo, feature.hi))
     if feature.integer:
         values = np.rint(values)
     return np.where(np.isnan(values), feature.fill, values)
+
+
+def _numbers(feature: Number, column: pa.Array) -> np.ndarray:
+    """Cells as numbers, NaN where there is none; days and times as their column counts them."""
+    if not isinstance(feature, Date | Datetime):
+        return _as_floats(column)
+    if pa.types.is_dictionary(column.type):
+        return _by_level(column, lambda levels: _numbers(feature, levels), np.nan)
+    if is_temporal(column.type):
+        return steps(feature, column)
+    return from_texts(feature, cells_of(column)) if is_text(column.type) else _as_floats(column)
 
 
 def _as_floats(column: pa.Array) -> np.ndarray:

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ReleaseFailed
-from ..public.schema import Feature
+from ..public.schema import Date, Datetime, Feature
 from .decode import is_text
+from .decode_dates import is_temporal
 from .shield import CHANGED
 
 T = TypeVar("T")
@@ -292,6 +293,8 @@ def _text(cell: Any) -> str | None:
         return None
     if isinstance(cell, float | np.floating):
         return None if np.isnan(cell) else repr(float(cell))
+    if isinstance(cell, np.datetime64):
+        return None if np.isnat(cell) else str(cell)
     try:
         return str(cell.item() if isinstance(cell, np.generic) else cell).encode("utf-8", "replace").decode()
     except Exception:
@@ -315,7 +318,10 @@ def check_types(table: Table, features: Mapping[str, Feature], unit_column: str 
                 f"the id column {name!r} holds {kind}, and floating-point numbers cannot tell long ids apart; read it as whole "
                 "numbers or text (in pandas with dtype 'Int64' or 'str') before opening the session."
             )
-        if not (_is_numeric(kind) or is_text(kind) or pa.types.is_null(kind)):
+        if is_temporal(kind) and name in features:
+            if not isinstance(features[name], Date | Datetime):
+                raise DataError(f"column {name!r} holds {kind}; declare it as pel.Date(first, last) or as pel.Datetime.")
+        elif not (_is_numeric(kind) or is_text(kind) or pa.types.is_null(kind)):
             raise DataError(f"column {name!r} holds {kind}; convert it to numbers or text before opening the session.")
 
 

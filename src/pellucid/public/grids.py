@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .fingerprint import fingerprinted_as
-from .schema import Category, Feature, Number
+from .schema import Category, Date, Datetime, Feature, Number
 
 WIDE = 1000
 """Integer columns with more values than this get a coarser public grid."""
@@ -24,18 +24,33 @@ def every_value(feature: Feature, most: int) -> np.ndarray | None:
     return start + np.arange(feature.levels, dtype=float)
 
 
-def spread_points(feature: Number, count: int) -> np.ndarray:
-    """`count` values from bound to bound; on an integer column whole and distinct.
+def log_spaced(feature: Number) -> bool:
+    """Whether gaps grow along the column: where it says so, and by default where it has more than a thousand whole numbers."""
+    return feature.scale == "log" or (feature.scale is None and (feature.levels or 0) > WIDE)
 
-    Evenly spaced, except on an integer column of more than a thousand values (money, days): there the gaps grow with the
-    distance from the lower bound, because such domains are declared generously and are populated near their lower end.
+
+def spaced(feature: Number, count: int) -> np.ndarray:
+    """`count` values from bound to bound, evenly spaced on the scale of the column.
+
+    A scale that is declared "log" goes by factors from a positive lower bound on. Otherwise gaps grow with the distance from the
+    lower bound, because such domains (money, days) are declared generously and are populated near their lower end.
     """
-    if not feature.integer:
+    if not log_spaced(feature):
         return np.linspace(feature.lo, feature.hi, count)
-    if (feature.levels or 0) <= WIDE:
-        return np.unique(np.rint(np.linspace(feature.lo, feature.hi, count)))
-    steps = np.expm1(np.linspace(0, math.log1p(feature.hi - feature.lo), count))
-    return np.unique(np.minimum(np.rint(feature.lo + steps), feature.hi))
+    if feature.scale == "log" and feature.lo > 0:
+        steps = np.geomspace(feature.lo, feature.hi, count)
+    else:
+        # Real numbers have no smallest step, so a thousandth of the range stands for one.
+        step = 1.0 if feature.integer else (feature.hi - feature.lo) / WIDE
+        steps = feature.lo + step * np.expm1(np.linspace(0, math.log1p((feature.hi - feature.lo) / step), count))
+    steps[[0, -1]] = feature.lo, feature.hi
+    return np.clip(steps, feature.lo, feature.hi)
+
+
+def spread_points(feature: Number, count: int) -> np.ndarray:
+    """`count` values from bound to bound on the scale of the column; on an integer column whole and distinct."""
+    found = spaced(feature, count)
+    return np.unique(np.rint(found)) if feature.integer else found
 
 
 def curve_points(feature: Feature, rows: int, epsilon: float) -> np.ndarray:
@@ -49,7 +64,7 @@ def curve_points(feature: Feature, rows: int, epsilon: float) -> np.ndarray:
     if not feature.integer:
         return spread_points(feature, int(min(65, max(5, round(0.6 * (rows * epsilon) ** (1 / 3))))))
     # On a wide column gaps grow with the distance from the lower bound, so twice the points give the same resolution there.
-    wide = 2 if (feature.levels or 0) > WIDE else 1
+    wide = 2 if log_spaced(feature) else 1
     most = wide * int(min(129, max(8, math.floor(math.sqrt(rows * epsilon)))))
     whole = every_value(feature, most)
     return spread_points(feature, most) if whole is None else whole
@@ -61,7 +76,7 @@ def nested_grids(feature: Number) -> tuple[np.ndarray, ...]:
     4, 8, …, 128 gaps; twice as many on a wide column, whose gaps grow with the distance from the lower bound. A column with fewer
     whole numbers ends with all of them.
     """
-    most = 256 if (feature.levels or 0) > WIDE else 128
+    most = 256 if feature.integer and log_spaced(feature) else 128
     finest = every_value(feature, most + 1)
     finest = spread_points(feature, most + 1) if finest is None else finest
     found: list[np.ndarray] = []
@@ -103,6 +118,11 @@ class Bins:
         return self.feature.fills_nan
 
     @property
+    def dated(self) -> bool:
+        """Whether it is about days or times, whose labels are text."""
+        return isinstance(self.feature, Date | Datetime)
+
+    @property
     def cells(self) -> int:
         own = len(self.edges) - 1 if self.edges else int(self.feature.levels or 0)
         return own + self.has_missing
@@ -110,11 +130,13 @@ class Bins:
     @property
     def labels(self) -> tuple[Any, ...]:
         if self.edges:
-            named: tuple[Any, ...] = tuple((a + b) / 2 for a, b in zip(self.edges[:-1], self.edges[1:]))
+            middles = ((a + b) / 2 for a, b in zip(self.edges[:-1], self.edges[1:]))
+            named: tuple[Any, ...] = tuple(self.feature.value_at(m) if self.dated else m for m in middles)
         elif isinstance(self.feature, Category):
             named = self.feature.values
         else:
-            named = tuple(int(self.feature.lo) + i for i in range(int(self.feature.levels or 0)))
+            lowest = int(self.feature.lo)
+            named = tuple(self.feature.value_at(lowest + i) for i in range(int(self.feature.levels or 0)))
         return (*named, "missing") if self.has_missing else named
 
     def index(self, values: np.ndarray) -> np.ndarray:
@@ -143,7 +165,8 @@ class Bins:
 
 
 def histogram_bins(feature: Feature, bins: int | tuple[float, ...] | None, most: int, usual: int) -> Bins:
-    """Public cells: declared categories, all integers when there are at most `most`, else `bins` (or `usual`) equal intervals."""
+    """Public cells: declared categories, all integers when there are at most `most`, else `bins` (or `usual`) equal intervals,
+    which grow along a column whose scale is declared "log"."""
     if isinstance(feature, Category):
         return Bins(feature)
     if isinstance(bins, tuple):
@@ -151,6 +174,11 @@ def histogram_bins(feature: Feature, bins: int | tuple[float, ...] | None, most:
     if bins is None and every_value(feature, most) is not None:
         return Bins(feature)
     count = usual if bins is None else bins
+    if feature.scale == "log":
+        between = spread_points(feature, count + 1)
+        # Between whole numbers, so that none lies on an edge.
+        edges = [feature.lo - 0.5, *(between[1:-1] - 0.5), feature.hi + 0.5] if feature.integer else list(between)
+        return Bins(feature, tuple(float(e) for e in edges))
     if feature.integer:
         # Whole integers per bin, the last bin taking what is left over.
         width = max(1, -(-int(feature.levels or 1) // count))

@@ -16,13 +16,18 @@ import numpy as np
 from ..errors import ModelError
 from .asking import Asking
 from .black_box import BlackBox, Input, PrivateTraining
+from .columns import some
 from .fingerprint import fingerprinted_as
 from .frozen import settle
+from .libraries import KerasNetwork, OnnxModel, TorchNetwork, XGBoostBooster, recognised
 from .ready import Ready, Refusals, Refused, asked
 from .row_wise import tried
 from .schema import Schema
 
 Method = Literal["score_samples", "decision_function"]
+
+NETWORKS = (KerasNetwork, OnnxModel, TorchNetwork, XGBoostBooster)
+"""Predictors that may have several outputs and know no names of them."""
 
 REMARKABLE = 0.01
 """Answers outside the declared range are worth a remark from this share of public records on."""
@@ -45,7 +50,8 @@ class Model(BlackBox):
     output: tuple[float, float] = (math.nan, math.nan)
     """The range it answers in, which is enforced; (0, 1) by default for a classifier, required for any other model."""
     positive: Any = None
-    """The class of a classifier whose probability is the answer; the second one of two when not given."""
+    """The class of a classifier whose probability is the answer; the second one of two when not given. Of a network with several
+    outputs the number of one, from 0 on."""
     precision: float | None = None
     """Answers are rounded to multiples of it: for predictors whose last digits depend on where in a batch a record stands without
     repeating every few rows, and which would be refused otherwise."""
@@ -65,6 +71,15 @@ class Model(BlackBox):
         precision: float | None = None,
         method: Method | None = None,
     ):
+        found = recognised(predictor)
+        predictor, several = found.predictor, found.predictor is not predictor
+        if found.network and features is None:
+            raise ModelError(
+                f"a {found.network} takes numbers by place: say which columns it is given, in which order, with features=[…]. "
+                "Categories of text are given as positions in their declared order with input='codes'."
+            )
+        features, input = found.features if features is None else features, found.input if input is None else input
+        output = found.output if output is None else output
         if not (hasattr(predictor, "predict") or callable(predictor)):
             raise ModelError(f"{type(predictor).__name__} is neither an estimator with predict() nor a callable.")
         if method is not None:
@@ -80,7 +95,7 @@ class Model(BlackBox):
                 f"output=None: {type(predictor).__name__} answers with labels; to explain its scores give method='score_samples' "
                 "and their range, which is output=(-1, 0) for an isolation forest, or declare the range of its labels."
             )
-        output, positive = _output_range(output, classes), _positive_class(positive, classes)
+        output, positive = _output_range(output, classes, found.network), _positive_class(positive, classes, several)
         super().__init__(predictor, features, trained_on, input, name)
         settle(self, output=output, positive=positive, precision=_checked_precision(precision, output), method=method)
 
@@ -111,9 +126,14 @@ class Model(BlackBox):
         return ReadyModel(self, schema, features, input)
 
 
-def _output_range(output: Sequence[float] | None, classes: Any) -> tuple[float, float]:
+def _output_range(output: Sequence[float] | None, classes: Any, network: str = "") -> tuple[float, float]:
     if output is None and classes is not None:
         output = (0.0, 1.0)
+    if output is None and network:
+        raise ModelError(
+            f"output=None: declare the range in which the {network} answers, such as output=(0, 1) for probabilities. One that "
+            "ends without a sigmoid or softmax answers with any number: add that step, or declare what its answers mean at most."
+        )
     try:
         lo, hi = (float(v) for v in output)  # type: ignore[union-attr]
     except (TypeError, ValueError):
@@ -131,8 +151,12 @@ def _checked_precision(precision: float | None, output: tuple[float, float]) -> 
     return float(precision)
 
 
-def _positive_class(positive: Any, classes: Any) -> Any:
+def _positive_class(positive: Any, classes: Any, several: bool = False) -> Any:
     if classes is None:
+        if several and isinstance(positive, int) and not isinstance(positive, bool) and positive >= 0:
+            return positive
+        if several and positive is not None:
+            raise ModelError(f"positive={positive!r}: it knows no names of classes; give the number of an output, from 0 on.")
         if positive is not None:
             raise ModelError("positive= is for classifiers with predict_proba(), and without method=; this model has none.")
         return None
@@ -140,11 +164,11 @@ def _positive_class(positive: Any, classes: Any) -> Any:
     if positive is None:
         if len(listed) != 2:
             raise ModelError(
-                f"the classifier has {len(listed)} classes: say which one to explain with positive=, one of {listed!r}."
+                f"the classifier has {len(listed)} classes: say which one to explain with positive=, one of {some(listed)}."
             )
         return listed[1]
     if positive not in listed:
-        raise ModelError(f"positive={positive!r} is not a class of the model; its classes are {listed!r}.")
+        raise ModelError(f"positive={positive!r} is not a class of the model; its classes are {some(listed)}.")
     return positive
 
 
@@ -171,12 +195,23 @@ class ReadyModel(Ready):
         answers = np.asarray(self.called(inputs), dtype=float)
         if answers.shape == (len(inputs), 1):
             answers = answers[:, 0]
+        if isinstance(self.model.predictor, NETWORKS) and answers.ndim == 2:
+            answers = self._output_of(answers)
         if answers.shape != (len(inputs),):
             raise Refused(
                 "it must return one number per row; a classifier needs predict_proba(), several outputs need one Model each."
             )
         precision = self.model.precision
         return answers if precision is None else np.round(answers / precision) * precision
+
+    def _output_of(self, answers: np.ndarray) -> np.ndarray:
+        """One of several outputs: the one that was named, or the second one of two."""
+        count, chosen = answers.shape[1], self.model.positive
+        chosen = 1 if chosen is None and count == 2 else chosen
+        if chosen is None or chosen >= count:
+            raise Refused(f"it has {count} outputs; say which one to explain with positive=, a number from 0 to {count - 1}.")
+        found: np.ndarray = answers[:, chosen]
+        return found
 
     def accepted(self, inputs: Any) -> np.ndarray:
         answers = self.raw(inputs)
@@ -200,7 +235,7 @@ class ReadyModel(Ready):
 
 def _callable_of(model: Model) -> Callable[[Any], Any]:
     predictor = model.predictor
-    if model.positive is not None:
+    if model.positive is not None and not isinstance(predictor, NETWORKS):
         column = [c.item() if isinstance(c, np.generic) else c for c in predictor.classes_].index(model.positive)
         return lambda inputs: predictor.predict_proba(inputs)[:, column]
     if model.method is not None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,22 +16,39 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..errors import LoadError, SchemaError
+from .columns import EXCLUDE, FINE, FOR_PEOPLE, MISSING, OUTSIDE, UNREADABLE, Boolean, Category, Feature, Number
+from .dates import Date, Datetime
+from .drafts import Draft, drafted, refuse_open
 from .fingerprint import fingerprinted_as
-from .frozen import settle
 from .texts import storable
+
+__all__ = [
+    "EXCLUDE",
+    "FINE",
+    "MISSING",
+    "OUTSIDE",
+    "RELATIONS",
+    "UNREADABLE",
+    "Boolean",
+    "Category",
+    "Columns",
+    "Date",
+    "Datetime",
+    "Feature",
+    "Number",
+    "Relation",
+    "Schema",
+    "Unit",
+    "check_relation",
+    "did_you_mean",
+    "read_structured",
+]
 
 Relation = Literal["replace", "add-remove"]
 RELATIONS: tuple[str, ...] = get_args(Relation)
 
 Columns = dict[str, np.ndarray]
 """Columns in their inner form: numbers as float64, categories as positions in the declared order."""
-
-EXCLUDE = "exclude"
-"""The policy of a column whose records are left out of what is counted of it where their cell says nothing."""
-
-FINE, MISSING, UNREADABLE, OUTSIDE = range(4)
-"""Conditions of a cell: as declared; empty; a text that is no number, or a value that is not declared; a number out of bounds."""
-
 
 SAID_BY_CELLS = ("category", "missing", "unknown", "clusters")
 """Keys of a file whose values are compared with what is in the data."""
@@ -42,297 +58,6 @@ def check_relation(neighbors: str) -> Relation:
     if neighbors not in RELATIONS:
         raise SchemaError(f"neighbors={neighbors!r} is not a neighbour relation; use 'replace' or 'add-remove'.")
     return neighbors  # type: ignore[return-value]
-
-
-def _finite(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise SchemaError(f"{name}={value!r} is not a number; give a finite number.") from None
-    if not math.isfinite(number):
-        raise SchemaError(f"{name}={value!r} is not finite; give the bound the documentation states.")
-    return number
-
-
-@fingerprinted_as("pellucid.schema", "Number")
-@dataclass(frozen=True)
-class Number:
-    """A numeric column with public bounds; values outside are moved to the nearest bound.
-
-    >>> Number(17, 90, integer=True, source="form 12").missing
-    'exclude'
-    """
-
-    lo: float
-    """The smallest value."""
-    hi: float
-    """The largest value."""
-    integer: bool = False
-    """Whether all values are whole numbers."""
-    missing: float | str | None = None
-    """What becomes of a cell that is missing or unreadable. "exclude", the default: its record is not counted in statistics,
-    histograms and losses of the column. A number: it counts as that. `float("nan")`: a NaN for models, and a cell of its own in
-    histograms. Models need a value; where none is declared they are given the middle of the range."""
-    source: str = ""
-    """Where the bounds come from; printed on every certificate that used them."""
-
-    def __post_init__(self) -> None:
-        lo, hi = _finite("lo", self.lo), _finite("hi", self.hi)
-        if lo >= hi:
-            raise SchemaError(f"Number({self.lo!r}, {self.hi!r}): the lower bound must be below the upper bound; swap them.")
-        if not 1e-280 < hi - lo < 1e300 or (self.integer and not -(2.0**63) <= lo < hi < 2.0**63):
-            raise SchemaError(
-                f"Number({self.lo!r}, {self.hi!r}): too wide or too narrow a range to compute with; change its unit."
-            )
-        if self.integer and (lo != int(lo) or hi != int(hi)):
-            raise SchemaError(
-                f"Number({self.lo!r}, {self.hi!r}, integer=True): the bounds of an integer column must be integers."
-            )
-        settle(self, lo=lo, hi=hi, missing=_number_policy(self.missing, lo, hi))
-
-    @property
-    def excludes(self) -> bool:
-        """Whether a record whose cell says nothing is left out of what is counted of this column."""
-        return self.missing == EXCLUDE
-
-    @property
-    def stands_in(self) -> bool:
-        """Whether a value, or NaN, is declared that stands for a missing one."""
-        return not self.excludes
-
-    @property
-    def fill(self) -> float:
-        """What a missing or unreadable cell is to whoever needs a value: the declared one, or the middle of the range."""
-        if not self.excludes:
-            return float(self.missing)  # type: ignore[arg-type]
-        middle = (self.lo + self.hi) / 2
-        return float(math.ceil(middle)) if self.integer else middle
-
-    @property
-    def fills_nan(self) -> bool:
-        """Whether a missing cell stays a NaN: models are asked with it, histograms have a cell for it."""
-        return math.isnan(self.fill)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """What a cell can be but fine, in the order of MISSING, UNREADABLE, OUTSIDE."""
-        return "missing", "unreadable", "out of range"
-
-    def absent(self, condition: np.ndarray) -> np.ndarray:
-        """Which cells say nothing, by their condition: one out of range says that the nearest bound is right."""
-        return np.isin(condition, (MISSING, UNREADABLE))
-
-    def policy(self, left_out: bool) -> str:
-        """What becomes of cells that are not as declared, for the certificate; `left_out` where they are not counted."""
-        if left_out:
-            what = "a record whose cell is missing or unreadable is not counted"
-        elif self.fills_nan:
-            what = "a missing or unreadable cell is a NaN for models and a cell of its own in histograms"
-        else:
-            default = ", the middle of the range: no value is declared" if self.excludes else ""
-            what = f"a missing or unreadable cell counts as {self.fill:.12g}{default}"
-        return f"{what}; a value outside [{self.lo:g}, {self.hi:g}] counts as the nearest bound"
-
-    @property
-    def levels(self) -> int | None:
-        """How many values the column can take, or None for real numbers."""
-        return int(self.hi - self.lo) + 1 if self.integer else None
-
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Public records: uniform over the domain, with both bounds and the missing value among them."""
-        drawn = rng.uniform(self.lo, self.hi, size)
-        if self.integer:
-            drawn = np.round(drawn)
-        special = rng.choice(np.array([self.lo, self.hi, self.fill], dtype=float), size)
-        return np.where(rng.random(size) < 0.15, special, drawn)
-
-    def label(self, position: float) -> Any:
-        return int(position) if self.integer and math.isfinite(position) else float(position)
-
-    def values_at(self, positions: np.ndarray) -> np.ndarray:
-        """A column in the user's form. Its type follows the declaration: one missing cell must not change everybody's column."""
-        return positions.astype(np.int64) if self.integer and not self.fills_nan else positions
-
-    def position(self, value: Any) -> float:
-        """The inner form of a value given by the user."""
-        number = _finite("value", value)
-        if not self.lo <= number <= self.hi:
-            raise SchemaError(f"{value!r} lies outside the declared bounds [{self.lo:g}, {self.hi:g}].")
-        return number
-
-    def to_dict(self) -> dict[str, Any]:
-        whole = (lambda v: int(v)) if self.integer else (lambda v: v)
-        missing = EXCLUDE if self.excludes else "nan" if self.fills_nan else whole(self.fill)
-        entry: dict[str, Any] = {"number": [whole(self.lo), whole(self.hi)], "missing": missing}
-        if self.integer:
-            entry["integer"] = True
-        if self.source:
-            entry["source"] = self.source
-        return entry
-
-
-def _number_policy(missing: Any, lo: float, hi: float) -> float | str:
-    if missing is None or (isinstance(missing, str) and missing == EXCLUDE):
-        return EXCLUDE
-    try:
-        value = float(missing)
-    except (TypeError, ValueError):
-        raise SchemaError(f"missing={missing!r}: give a number, float('nan'), or 'exclude' to leave such records out.") from None
-    if not math.isnan(value) and not lo <= value <= hi:
-        raise SchemaError(f"missing={value!r} lies outside [{lo:g}, {hi:g}]; choose a value inside, float('nan') or 'exclude'.")
-    return value
-
-
-@fingerprinted_as("pellucid.schema", "Category")
-@dataclass(frozen=True)
-class Category:
-    """A column with declared values.
-
-    >>> Category(["F", "M"], missing="M").position("M")
-    1
-    """
-
-    values: tuple[Any, ...]
-    """What the column may say: text, numbers or booleans."""
-    ordered: bool = False
-    """Whether the order of the values means something (education levels), which accumulated effects use."""
-    missing: Any = None
-    """What becomes of an empty cell. "exclude", the default: its record is not counted in histograms and losses of the column.
-    One of the declared values, which may be one for this purpose ("unknown"): it counts as that. Models need a value; where none
-    is declared they are given the first one."""
-    unknown: Any = None
-    """What becomes of a value that is not declared: by default the same as of an empty cell."""
-    source: str = ""
-    """Where the values come from; printed on every certificate that used them."""
-
-    def __init__(self, values: Sequence[Any], ordered: bool = False, missing: Any = None, unknown: Any = None, source: str = ""):
-        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | range):
-            raise SchemaError(f"Category({values!r}): give the declared values as a list, for example Category(['no', 'yes']).")
-        listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-        if not listed:
-            raise SchemaError("Category([]): declare at least one value.")
-        if not all(isinstance(v, Hashable) for v in listed):
-            raise SchemaError("Category: values must be text, numbers or booleans, not lists or the like.")
-        if len(set(listed)) < len(listed):
-            raise SchemaError(f"Category({list(listed)!r}): a value is declared twice (1, 1.0 and True count as equal).")
-        if any(v is None or (isinstance(v, float) and not math.isfinite(v)) for v in listed):
-            raise SchemaError("Category: None and NaN are not values; say with missing= what an empty cell becomes.")
-        if not all(isinstance(v, str | int | float | bool) for v in listed):
-            raise SchemaError("Category: values must be text, numbers or booleans.")
-        if missing is None and EXCLUDE in listed:
-            raise SchemaError(
-                f"Category: {EXCLUDE!r} is a declared value here; say with missing= which one an empty cell becomes."
-            )
-        missing = EXCLUDE if missing is None else missing
-        unknown = missing if unknown is None else unknown
-        for name, value in (("missing", missing), ("unknown", unknown)):
-            if value not in listed and not (isinstance(value, str) and value == EXCLUDE):
-                raise SchemaError(
-                    f"{name}={value!r} is not one of the declared values {list(listed)!r}; add it, choose one of them, or say "
-                    f"{EXCLUDE!r} to leave such records out."
-                )
-        settle(self, values=listed, ordered=bool(ordered), missing=missing, unknown=unknown, source=source)
-
-    @property
-    def excludes(self) -> bool:
-        """Whether a record whose cell says nothing is left out of what is counted of this column."""
-        return self._leaves_out(self.missing) or self._leaves_out(self.unknown)
-
-    def _leaves_out(self, policy: Any) -> bool:
-        return policy not in self.values
-
-    @property
-    def stands_in(self) -> bool:
-        """Whether a value is declared that stands for a missing one."""
-        return not self._leaves_out(self.missing)
-
-    @property
-    def fill(self) -> int:
-        """What an empty cell is to whoever needs a value, as a position: the declared one, or the first."""
-        return 0 if self._leaves_out(self.missing) else self.position(self.missing)
-
-    @property
-    def fill_unknown(self) -> int:
-        """What a value that is not declared is to whoever needs one."""
-        return 0 if self._leaves_out(self.unknown) else self.position(self.unknown)
-
-    @property
-    def fills_nan(self) -> bool:
-        return False
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """What a cell can be but fine, in the order of MISSING and UNREADABLE."""
-        return "missing", "not declared"
-
-    def absent(self, condition: np.ndarray) -> np.ndarray:
-        """Which cells say nothing, by their condition and the policy for it."""
-        policies = ((MISSING, self.missing), (UNREADABLE, self.unknown))
-        return np.isin(condition, [what for what, policy in policies if self._leaves_out(policy)])
-
-    def policy(self, left_out: bool) -> str:
-        """What becomes of cells that are not as declared, for the certificate; `left_out` where they are not counted."""
-        said = []
-        for what, policy, fill in (
-            ("an empty cell", self.missing, self.fill),
-            ("a value that is not declared", self.unknown, self.fill_unknown),
-        ):
-            open_ = self._leaves_out(policy)
-            default = ", the first value: no other is declared" if open_ else ""
-            said.append(
-                f"a record with {what} is not counted"
-                if open_ and left_out
-                else f"{what} counts as {self.label(fill)!r}{default}"
-            )
-        return "; ".join(said)
-
-    @property
-    def levels(self) -> int:
-        return len(self.values)
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the values themselves are numbers a model can take as they are."""
-        return not any(isinstance(v, str) for v in self.values)
-
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        return rng.integers(0, len(self.values), size).astype(float)
-
-    def label(self, position: float) -> Any:
-        return self.values[int(position)]
-
-    def values_at(self, positions: np.ndarray) -> np.ndarray:
-        """A column in the user's form: the declared values."""
-        return np.array(self.values, dtype=None if self.numeric else object)[positions.astype(np.intp)]
-
-    def position(self, value: Any) -> int:
-        try:
-            return self.values.index(value)
-        except (ArithmeticError, ValueError):
-            raise SchemaError(f"{value!r} is not one of the declared values {list(self.values)!r}.") from None
-
-    def to_dict(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {"category": list(self.values), "missing": self.missing, "unknown": self.unknown}
-        if self.ordered:
-            entry["ordered"] = True
-        if self.source:
-            entry["source"] = self.source
-        return entry
-
-
-def Boolean(missing: bool | str | None = None, source: str = "") -> Category:
-    """A yes/no column: a category of the values False and True.
-
-    `missing` is what an empty cell becomes; left out, its record is not counted.
-    `source` says where the declaration comes from; printed on every certificate that used it.
-
-    >>> Boolean().values
-    (False, True)
-    """
-    return Category([False, True], missing=missing, source=source)
-
-
-Feature = Number | Category
 
 
 @fingerprinted_as("pellucid.schema", "Unit")
@@ -374,7 +99,7 @@ class Unit:
 class Schema(Mapping[str, Feature]):
     """The declared columns, in order.
 
-    `features` are the columns by name: a `Number` or a `Category` (or `Boolean()`) each.
+    `features` are the columns by name: a `Number`, `Category`, `Boolean()`, `Date` or `Datetime` each.
 
     >>> schema = Schema({"age": Number(17, 90, integer=True), "sex": Category(["F", "M"])})
     >>> list(schema), schema["age"].hi
@@ -421,6 +146,12 @@ class Schema(Mapping[str, Feature]):
         rng = np.random.default_rng(seed)
         return {name: feature.sample(rng, size) for name, feature in self._features.items()}
 
+    @property
+    def declared(self) -> dict[str, Any]:
+        """`to_dict` without words for people: what requests and accounts know a schema by."""
+        bare = {name: {k: v for k, v in f.to_dict().items() if k not in FOR_PEOPLE} for name, f in self._features.items()}
+        return {"features": bare}
+
     def to_dict(self) -> dict[str, Any]:
         return {"features": {name: feature.to_dict() for name, feature in self._features.items()}}
 
@@ -428,7 +159,53 @@ class Schema(Mapping[str, Feature]):
     def from_dict(cls, content: Any) -> Schema:
         if not isinstance(content, Mapping) or not isinstance(content.get("features"), Mapping):
             raise SchemaError("a schema file needs a top-level 'features:' with one entry per column.")
+        refuse_open(content["features"])
         return cls({str(name): _feature_from(str(name), entry) for name, entry in content["features"].items()})
+
+    @staticmethod
+    def draft(source: Any) -> Draft:
+        """A schema file to be filled in, from names and types of columns alone: no cell is read.
+
+        `source` is a list of names, a mapping from names to types, a table (of which only the types are looked at), a schema of
+        Arrow, the path of a Parquet or CSV file, or a description that `read` understands. What nobody can know from that is
+        marked "to be declared"; a file with such marks is refused by `load`, which names them.
+
+        >>> print(Schema.draft({"age": int, "sex": str, "smoker": bool}).left)
+        ['age (both bounds)', 'sex (its values)']
+        """
+        from .formats import describes, entries_of
+
+        return Draft(entries_of(source) if describes(source) else drafted(source))
+
+    @classmethod
+    def read(cls, source: Any, table: str | None = None, columns: Mapping[str, Feature | None] | None = None) -> Schema:
+        """A schema from another format: CSVW and csvw-safe, Frictionless, Croissant or JSON Schema as a file or a mapping, a
+        pandera schema or a pydantic model; a schema file, too.
+
+        `table` names the one that is meant where several are described. `columns` declares those that the description leaves
+        open, or otherwise; None leaves a column out. Bounds that say that they were computed from data are refused.
+        """
+        from .formats import entries_of
+
+        return cls(declared_in(entries_of(source, table), columns or {}))
+
+    def to_csvw(self) -> dict[str, Any]:
+        """The schema as metadata of CSV on the Web, with values of categories as csvw-safe has them."""
+        from .formats import csvw
+
+        return csvw.exported(self)
+
+    def to_frictionless(self) -> dict[str, Any]:
+        """The schema as a Table Schema of Frictionless."""
+        from .formats import frictionless
+
+        return frictionless.exported(self)
+
+    def to_croissant(self) -> dict[str, Any]:
+        """The schema as a record set of Croissant, with schema.org's minValue and maxValue for bounds."""
+        from .formats import croissant
+
+        return croissant.exported(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -454,27 +231,49 @@ class Schema(Mapping[str, Feature]):
         path.write_text(text, encoding="utf-8")
 
 
+def declared_in(entries: Mapping[str, Any], columns: Mapping[str, Feature | None]) -> dict[str, Feature]:
+    """The columns of a description, and those that are declared beside it."""
+    unknown = [name for name in columns if name not in entries]
+    if unknown:
+        raise SchemaError(f"columns: {unknown[0]!r} is not described{did_you_mean(unknown[0], entries)}.")
+    rest = {name: said for name, said in entries.items() if name not in columns}
+    refuse_open(rest, "the description leaves columns open; declare them with columns={name: …}, where None leaves one out")
+    made = {name: columns[name] if name in columns else _feature_from(name, entries[name]) for name in entries}
+    return {name: feature for name, feature in made.items() if feature is not None}
+
+
+KINDS: dict[str, tuple[type[Feature], set[str]]] = {
+    "number": (Number, {"integer", "missing", "source", "scale", *FOR_PEOPLE}),
+    "category": (Category, {"ordered", "missing", "unknown", "source", *FOR_PEOPLE}),
+    "date": (Date, {"missing", "format", "source", *FOR_PEOPLE}),
+    "datetime": (Datetime, {"missing", "format", "source", *FOR_PEOPLE}),
+}
+"""What the entry of a column in a file may begin with: the class, and the options beside it."""
+
+
 def _feature_from(name: str, entry: Any) -> Feature:
     if isinstance(entry, Mapping) and {"boolean", "bool"} & set(entry):
         raise SchemaError(f"column {name!r}: booleans are a category; write category: [false, true].")
-    if not isinstance(entry, Mapping) or ("number" in entry) == ("category" in entry):
-        raise SchemaError(f"column {name!r}: give either 'number: [lo, hi]' or 'category: [values]'.")
-    kind = "number" if "number" in entry else "category"
-    allowed = {
-        "number": {"number", "integer", "missing", "source"},
-        "category": {"category", "ordered", "missing", "unknown", "source"},
-    }
-    extra = sorted(set(entry) - allowed[kind])
+    found = [kind for kind in KINDS if isinstance(entry, Mapping) and kind in entry]
+    if len(found) != 1:
+        raise SchemaError(
+            f"column {name!r}: give either 'number: [lo, hi]' or 'category: [values]', or 'date: [first, last]' or "
+            "'datetime: [first, last]'."
+        )
+    (kind,) = found
+    made, allowed = KINDS[kind]
+    extra = sorted(str(key) for key in set(entry) - allowed - {kind})
     if extra:
-        raise SchemaError(f"column {name!r}: {extra[0]!r} is not known for a {kind}{did_you_mean(extra[0], allowed[kind])}.")
+        raise SchemaError(f"column {name!r}: {extra[0]!r} is not known for a {kind}{did_you_mean(extra[0], allowed)}.")
     options = {key: entry[key] for key in entry if key != kind}
     try:
         if kind == "category":
-            return Category(entry["category"], **options)
-        bounds = entry["number"]
+            return made(entry["category"], **options)
+        bounds = entry[kind]
         if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) != 2:
-            raise SchemaError("'number' needs two bounds, for example [0, 120].")
-        return Number(*bounds, **options)
+            example = "[0, 120]" if kind == "number" else "[2020-01-01, 2024-12-31]"
+            raise SchemaError(f"'{kind}' needs two bounds, for example {example}.")
+        return made(*bounds, **options)
     except SchemaError as error:
         raise SchemaError(f"column {name!r}: {error}") from None
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...public.dates import along
 from ...query.functions import sent_whole
 
 sent_whole(__name__)
@@ -57,14 +58,14 @@ class OnGrid:
             found = {getattr(place, "item", lambda place=place: place)(): height for place, height in zip(places, heights)}
             return np.array([found.get(place, math.nan) for place in self.x])
         # Points at the same place are averaged, so that a scatter of points becomes a line.
-        at, owner = np.unique(np.asarray(places, dtype=float), return_inverse=True)
+        at, owner = np.unique(along(places, self.x), return_inverse=True)
         usable = np.isfinite(heights)
         counts = np.bincount(owner[usable], minlength=len(at))
         means = np.bincount(owner[usable], heights[usable], len(at)) / np.maximum(counts, 1)
         kept = (counts > 0) & np.isfinite(at)
         if not kept.any():
             raise ValueError("no place has a height")
-        return np.interp(np.asarray(self.x, dtype=float), at[kept], means[kept])
+        return np.interp(along(self.x), at[kept], means[kept])
 
 
 @dataclass(frozen=True)

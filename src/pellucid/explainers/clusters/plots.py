@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...public.dates import is_dated, like
 from ...public.figure import BAND, INK, literally
 from ..common.plots import axes, category_axis, finish, note_below, panels
 
@@ -25,7 +26,9 @@ def cluster(result: Any, ax: Any = None) -> Any:
     for shift, height, (lower, upper), colour, label in sides:
         ax.bar(places + shift, height, 0.4, color=colour, label=label)
         ax.errorbar(places + shift, height, yerr=[height - lower, upper - height], fmt="none", ecolor="0.35", capsize=2)
-    labels = [f"{a:.4g}–{b:.4g}" for a, b in zip(result.edges[:-1], result.edges[1:])] if result.edges else list(result.x)
+    dated = is_dated(result.x)
+    borders = [like(edge, result.x) if dated else f"{edge:.4g}" for edge in result.edges]
+    labels = [f"{a}–{b}" for a, b in zip(borders[:-1], borders[1:])] if result.edges else list(result.x)
     category_axis(ax, labels + list(result.x[len(labels) :]))
     ax.legend(frameon=False, fontsize=8)
     # Wrapped here: where Matplotlib wraps, it reads formulas into dollar signs whatever it was told.

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
+from ...public.dates import is_dated, like
 from ...release.explanation import Explanation, frame
 from . import plots
 from .telling import Finding, Noisy, best_finding
@@ -258,7 +259,9 @@ def _range_words(histogram: ClusterHistogram, chosen: np.ndarray) -> str:
     first, last, end = int(chosen[0]), int(chosen[-1]), len(x) - 1 - ("missing" in x)
     if edges:
         low, high = edges[first], edges[last + 1]
-        if histogram.integer:
+        if is_dated(x):
+            low_word, high_word = like(math.ceil(low), x), like(math.ceil(high) - 1, x)
+        elif histogram.integer:
             low, high = float(np.ceil(low)), float(np.ceil(high) - 1)
             low_word, high_word = f"{low:.0f}", f"{high:.0f}"
         else:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PlanError
+from ...public.dates import drawn
 from ...public.figure import BAND, INK, literally, pyplot
 
 
@@ -66,8 +67,9 @@ def curve(result: Any, ax: Any = None) -> Any:
         places = category_axis(ax, result.x)
         ax.errorbar(places, result.y, yerr=[result.y - lower, upper - result.y], fmt="o", color=INK, ecolor=BAND, capsize=3)
     else:
-        ax.fill_between(result.x, lower, upper, color=BAND, alpha=0.35, linewidth=0)
-        ax.plot(result.x, result.y, color=INK, marker="." if len(result.x) <= 60 else None)
+        places = drawn(result.x)
+        ax.fill_between(places, lower, upper, color=BAND, alpha=0.35, linewidth=0)
+        ax.plot(places, result.y, color=INK, marker="." if len(result.x) <= 60 else None)
     ylabel = result.ylabel + (" (smoothed: the band does not cover it)" if result.smoothed else "")
     errors = "95 % error bars" if result.categorical else "95 % error band"
     return finish(ax, result, ylabel, errors=errors, below=result._below())

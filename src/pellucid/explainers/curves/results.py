@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...mechanisms import NoiseLaw
+from ...public.dates import along, drawn, is_dated, like
 from ..common.results import AnyCurve, around, moved
 from . import accumulate
 from .variation import Released
@@ -133,9 +134,12 @@ class EffectCurve(AnyCurve):
     @property
     def covers(self) -> str:
         """Which part of the declared range the curve runs over, where it is not all of it; else empty."""
-        if self.categorical or (self.x[0] <= self.grid[0] and self.x[-1] >= self.grid[-1]):
+        if self.categorical:
             return ""
-        ends, declared = (f"{float(v):g}" for v in (self.x[0], self.x[-1])), (f"{float(v):g}" for v in self.grid[[0, -1]])
+        first, last = along((self.x[0], self.x[-1]))
+        if first <= self.grid[0] and last >= self.grid[-1]:
+            return ""
+        ends, declared = (tuple(like(v, self.x) for v in pair) for pair in ((first, last), self.grid[[0, -1]]))
         return f"from {' to '.join(ends)} of {' to '.join(declared)}: how many people are beyond is not told from noise"
 
     @property
@@ -154,7 +158,7 @@ class EffectCurve(AnyCurve):
     def plot(self, ax: Any = None) -> Any:
         ax = super().plot(ax)
         if self.covers:
-            ax.set_xlim(float(self.grid[0]), float(self.grid[-1]))
+            ax.set_xlim(*drawn([like(v, self.x) if is_dated(self.x) else v for v in self.grid[[0, -1]]]))
         return ax
 
     @property
@@ -172,7 +176,7 @@ class EffectCurve(AnyCurve):
         clip. Results of a version that did not count it are about the curve of the same clip. Where few people are behind a step
         between categories, it is taken to be about as far from that of public records as their own steps are from each other.
         """
-        borders = np.arange(len(self.y)) if self.categorical else np.array(self.x, dtype=float)
+        borders = np.arange(len(self.y)) if self.categorical else along(self.x)
         half = accumulate.ErrorModel(
             sums=self.sums,
             mass=self.counts,

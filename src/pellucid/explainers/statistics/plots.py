@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...public.dates import DAY, drawn, is_dated
 from ...public.figure import BAND, DOWN, INK, pyplot
 from ..common.plots import axes, category_axis, finish, name_axis
 
@@ -15,18 +16,23 @@ def counts(result: Any, ax: Any = None) -> Any:
     ax = axes(ax)
     lower, upper = result.interval(0.95)
     if result.edges:
-        middles = [v for v in result.x if v != "missing"]
-        widths = np.diff(result.edges)
-        ax.bar(middles, result.counts[: len(middles)], widths * 0.95, color=BAND)
+        middles, widths = _bars([v for v in result.x if v != "missing"], np.diff(result.edges))
+        ax.bar(middles, result.counts[: len(middles)], widths, color=BAND)
         ax.errorbar(
             middles, result.counts[: len(middles)], yerr=(upper - lower)[: len(middles)] / 2, fmt="none", ecolor=INK, capsize=2
         )
     else:
         named = result.categorical or "missing" in result.x
-        places = category_axis(ax, result.x) if named else np.asarray(result.x, dtype=float)
+        places = category_axis(ax, result.x) if named else drawn(result.x)
         ax.bar(places, result.counts, 0.85, color=BAND)
         ax.errorbar(places, result.counts, yerr=(upper - lower) / 2, fmt="none", ecolor=INK, capsize=2)
     return finish(ax, result, "count")
+
+
+def _bars(middles: list[Any], widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where bars of intervals stand and how wide they are; days, if they are about days or times."""
+    days = 1.0 if not any("T" in str(v) for v in middles) else 1 / DAY
+    return drawn(middles), widths * 0.95 * (days if is_dated(middles) else 1.0)
 
 
 SHADES = {"missing": INK, "unreadable": DOWN, "not declared": DOWN, "out of range": BAND}
