@@ -18,6 +18,7 @@ import pandas as pd
 
 from ..errors import LoadError, PlanError
 from ..mechanisms import NoiseLaw
+from ..public.labels import Labels
 from ..public.texts import storable
 from .certificate import Certificate
 from .uncounted import Uncounted
@@ -38,6 +39,8 @@ class Explanation(ABC):
     """What is guaranteed about the release, to whom, resting on what."""
     uncounted: Uncounted | None = field(default=None, repr=False)
     """How many records were left out because a cell of theirs says nothing; None where every record counts."""
+    labels: Labels | None = field(default=None, repr=False)
+    """What people call the columns and the output; None where the schema says nothing of that."""
     kind: ClassVar[str] = ""
     """The name by which saved explanations of this class are known, for good."""
     newer: ClassVar[tuple[str, ...]] = ()
@@ -72,7 +75,9 @@ class Explanation(ABC):
     def content(self) -> dict[str, Any]:
         found = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "certificate"}
         # As it was before records could be left out, and before there were newer fields.
-        return {name: value for name, value in found.items() if value is not None or name not in ("uncounted", *self.newer)}
+        return {
+            name: value for name, value in found.items() if value is not None or name not in ("uncounted", "labels", *self.newer)
+        }
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Explanation:
@@ -99,6 +104,26 @@ class Explanation(ABC):
 
     def certified(self, certificate: Certificate) -> Explanation:
         return replace(self, certificate=certificate)
+
+    def labelled(self, labels: Labels | None) -> Explanation:
+        """With what people call its columns, and so the results in it."""
+        if labels is None:
+            return self
+        inner = {
+            f.name: _labelled(getattr(self, f.name), labels) for f in fields(self) if f.name not in ("labels", "certificate")
+        }
+        own = labels.only([self.feature]) if isinstance(getattr(self, "feature", None), str) else labels
+        return replace(self, labels=own, **{name: value for name, value in inner.items() if value is not None})
+
+    @property
+    def naming(self) -> Labels:
+        """What people call its columns: labels where the schema has them, else names."""
+        return self.labels or Labels()
+
+    @property
+    def headline(self) -> str:
+        """What was found, in one sentence that its error bars bear out; empty where there is none."""
+        return ""
 
     def __str__(self) -> str:
         """When printed: the numbers, what has to be said beside them, and what was paid. `.certificate` says the rest."""
@@ -134,7 +159,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, NoiseLaw | Uncounted):
+    if isinstance(value, NoiseLaw | Uncounted | Labels):
         return value.to_dict()
     if isinstance(value, Explanation):
         return {"kind": value.kind, "content": value.content()}
@@ -143,6 +168,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value
+
+
+def _labelled(value: Any, labels: Labels) -> Any:
+    """A result, or a mapping of results, with labels; None for anything else."""
+    if isinstance(value, Explanation):
+        return value.labelled(labels)
+    if isinstance(value, dict) and value and all(isinstance(one, Explanation) for one in value.values()):
+        return {name: one.labelled(labels) for name, one in value.items()}
+    return None
 
 
 @functools.cache
@@ -160,7 +194,7 @@ def _revived(declared: Any, value: Any) -> Any:
         return _revived(next(arm for arm in inner if arm is not type(None)), value)
     if declared is np.ndarray:
         return np.array(value, dtype=float)
-    if declared is NoiseLaw or declared is Uncounted:
+    if declared in (NoiseLaw, Uncounted, Labels):
         return declared.from_dict(value)
     if isinstance(declared, type) and issubclass(declared, Explanation):
         return _of_kind(value["kind"]).from_content(value["content"])

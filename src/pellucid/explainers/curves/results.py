@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...mechanisms import NoiseLaw
+from ...public.figure import value_text
 from ..common.results import AnyCurve, around, moved
 from . import accumulate
 from .variation import Released
@@ -135,7 +136,7 @@ class EffectCurve(AnyCurve):
         """Which part of the declared range the curve runs over, where it is not all of it; else empty."""
         if self.categorical or (self.x[0] <= self.grid[0] and self.x[-1] >= self.grid[-1]):
             return ""
-        ends, declared = (f"{float(v):g}" for v in (self.x[0], self.x[-1])), (f"{float(v):g}" for v in self.grid[[0, -1]])
+        ends, declared = map(value_text, (self.x[0], self.x[-1])), map(value_text, self.grid[[0, -1]].tolist())
         return f"from {' to '.join(ends)} of {' to '.join(declared)}: how many people are beyond is not told from noise"
 
     @property
@@ -151,8 +152,16 @@ class EffectCurve(AnyCurve):
     def _below(self) -> tuple[str, ...]:
         return (*([f"runs {self.covers}"] if self.covers else []), *([LIKE_PUBLIC] if self._stands_in else []))
 
-    def plot(self, ax: Any = None) -> Any:
-        ax = super().plot(ax)
+    def _under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The histogram that was released to place the intervals."""
+        if self.categorical or len(self.grid) < 2:
+            return None
+        middles = (self.grid[:-1] + self.grid[1:]) / 2
+        ends = np.concatenate([self.grid[:1], middles, self.grid[-1:]])
+        return ends[:-1], ends[1:], self.cells[: len(self.grid)]
+
+    def plot(self, ax: Any = None, histogram: Any = None) -> Any:
+        ax = super().plot(ax, histogram)
         if self.covers:
             ax.set_xlim(float(self.grid[0]), float(self.grid[-1]))
         return ax

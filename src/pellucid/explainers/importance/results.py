@@ -9,6 +9,7 @@ import numpy as np
 
 from ...mechanisms import NoiseLaw
 from ...release.explanation import checked_level
+from ..common import sentences
 from ..common.rankings import OrderedFeatures
 
 DRAWS = 4_000
@@ -47,6 +48,11 @@ class Importance(OrderedFeatures):
     """What one unit in a mean is worth in them."""
     chance: np.ndarray | None = None
     """Standard errors of the values by the shuffles that were drawn; None in results of before."""
+
+    @property
+    def headline(self) -> str:
+        none = "No feature's importance stands out of the noise"
+        return sentences.leading(self, "the model leans most on {}", "the model leans most on {}", none)
 
     @property
     def ylabel(self) -> str:
