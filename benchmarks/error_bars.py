@@ -77,7 +77,7 @@ def column(case: Case, options) -> tuple[pel.Number | pel.Category, np.ndarray, 
         values, grid = of.codes[:, of.names.index(case.feature)].astype(float), edge_candidates(feature)
         return feature, values, grid, of.at(case.feature, grid)
     people, feature = make_people(20_000, seed=3), SCHEMA[case.feature]
-    words = [feature.label(v) for v in edge_candidates(feature)]
+    words = [feature.value_at(v) for v in edge_candidates(feature)]
     if isinstance(feature, pel.Number) and not feature.integer:
         words = np.linspace(feature.lo, feature.hi, 2001)
     answers = np.column_stack([risk(people.assign(**{case.feature: word})) for word in words])

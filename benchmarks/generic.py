@@ -111,7 +111,7 @@ class Plots(Comparison):
     def plot(self, kind: str, blocks: int | None) -> pel.PrivatePlot:
         lo, hi = OUTPUT[self.task.data]
         grid = edge_candidates(self.feature) if self.categorical else spread_points(self.feature, POINTS)
-        x = [self.feature.label(v) for v in grid]
+        x = [self.feature.value_at(v) for v in grid]
         if kind == "PDP":
             return pel.PrivatePlot(Dependence(np.clip(self.task.at(self.name, grid), lo, hi)), x, output=(lo, hi), blocks=blocks)
         values = grid if self.categorical else self.distinct

@@ -1,6 +1,7 @@
 """Schemas: declared once, saved and loaded unchanged, and clear about what is wrong."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -82,8 +83,8 @@ def test_public_records_cover_the_domain(schema):
 
 
 def test_positions_and_labels(schema):
-    assert schema["sex"].position("M") == 1 and schema["sex"].label(1) == "M"
-    assert schema["age"].label(33.0) == 33 and isinstance(schema["age"].label(33.0), int)
+    assert schema["sex"].position("M") == 1 and schema["sex"].value_at(1) == "M"
+    assert schema["age"].value_at(33.0) == 33 and isinstance(schema["age"].value_at(33.0), int)
     with pytest.raises(pel.SchemaError, match="outside the declared bounds"):
         schema["age"].position(5)
 
@@ -158,3 +159,45 @@ def test_a_schema_that_says_what_the_version_before_took_is_the_same_schema():
 def test_booleans_are_a_category(word):
     with pytest.raises(pel.SchemaError, match=r"column 'smoker': booleans are a category; write category: \[false, true\]"):
         pel.Schema.from_dict({"features": {"smoker": {word: True}}})
+
+
+def test_words_for_people_change_no_request(tmp_path):
+    plain = pel.Schema({"pay": pel.Number(0, 1e6, source="form 3"), "sex": pel.Category(["F", "M"])})
+    worded = pel.Schema(
+        {
+            "pay": pel.Number(0, 1e6, source="form 3", label="yearly income", unit="€ a year"),
+            "sex": pel.Category(["F", "M"], label="sex at birth"),
+        }
+    )
+    worded.save(tmp_path / "schema.yaml")
+    again = pel.Schema.load(tmp_path / "schema.yaml")
+    assert again == worded != plain and again["pay"].unit == "€ a year" and again["sex"].label == "sex at birth"
+    # Adding or changing them later replays what was paid for and opens the same account.
+    assert worded.declared == plain.declared == plain.to_dict()
+    assert plain["pay"].label == plain["pay"].unit == plain["sex"].label == "" and "label" not in str(plain.to_dict())
+    assert pel.Boolean(label="smokes").label == "smokes"
+
+
+def test_columns_without_words_are_pickled_as_before():
+    for column in (pel.Number(0, 1), pel.Category(["F", "M"])):
+        assert b"label" not in pickle.dumps(column) and b"unit" not in pickle.dumps(column)
+        assert pickle.loads(pickle.dumps(column)) == column
+    worded = pel.Number(0, 1, label="share", unit="%")
+    assert pickle.loads(pickle.dumps(worded)) == worded
+
+
+def test_labelled_schema_replays_for_free(tmp_path):
+    people = {"age": np.arange(200.0) % 90}
+    budget, ledger = pel.Budget(epsilon=1), str(tmp_path / "study.db")
+    first = pel.Session(people, pel.Schema({"age": pel.Number(0, 90)}), budget=budget, name="a", ledger=ledger, create=True)
+    paid = first.release(pel.Distribution("age"), epsilon=0.5)
+    labelled = pel.Schema({"age": pel.Number(0, 90, label="age", unit="years")})
+    second = pel.Session(people, labelled, budget=budget, name="a", ledger=ledger)
+    assert second.release(pel.Distribution("age"), epsilon=0.5).to_frame().equals(paid.to_frame())
+    assert second.remaining == first.remaining
+
+
+@pytest.mark.parametrize("words", [{"label": 3}, {"unit": "a\nb"}, {"label": "\ud800"}])
+def test_words_are_one_line_of_text(words):
+    with pytest.raises(pel.SchemaError, match="one line of text"):
+        pel.Number(0, 1, **words)

@@ -30,6 +30,9 @@ Columns = dict[str, np.ndarray]
 EXCLUDE = "exclude"
 """The policy of a column whose records are left out of what is counted of it where their cell says nothing."""
 
+FOR_PEOPLE = ("label", "unit")
+"""Words of a declaration that only pictures and tables use: they change no number, so they are no part of requests."""
+
 FINE, MISSING, UNREADABLE, OUTSIDE = range(4)
 """Conditions of a cell: as declared; empty; a text that is no number, or a value that is not declared; a number out of bounds."""
 
@@ -75,8 +78,13 @@ class Number:
     histograms. Models need a value; where none is declared they are given the middle of the range."""
     source: str = ""
     """Where the bounds come from; printed on every certificate that used them."""
+    label: str = ""
+    """What people call the column ("chronic conditions"), for pictures and tables; by default its name."""
+    unit: str = ""
+    """What it is measured in ("€ a year"), for pictures and tables."""
 
     def __post_init__(self) -> None:
+        _check_words(self.label, self.unit)
         lo, hi = _finite("lo", self.lo), _finite("hi", self.hi)
         if lo >= hi:
             raise SchemaError(f"Number({self.lo!r}, {self.hi!r}): the lower bound must be below the upper bound; swap them.")
@@ -146,7 +154,11 @@ class Number:
         special = rng.choice(np.array([self.lo, self.hi, self.fill], dtype=float), size)
         return np.where(rng.random(size) < 0.15, special, drawn)
 
-    def label(self, position: float) -> Any:
+    def __getstate__(self) -> dict[str, Any]:
+        return _state(self)
+
+    def value_at(self, position: float) -> Any:
+        """The value at a position, in the user's form."""
         return int(position) if self.integer and math.isfinite(position) else float(position)
 
     def values_at(self, positions: np.ndarray) -> np.ndarray:
@@ -168,7 +180,7 @@ class Number:
             entry["integer"] = True
         if self.source:
             entry["source"] = self.source
-        return entry
+        return entry | _words(self)
 
 
 def _number_policy(missing: Any, lo: float, hi: float) -> float | str:
@@ -204,8 +216,22 @@ class Category:
     """What becomes of a value that is not declared: by default the same as of an empty cell."""
     source: str = ""
     """Where the values come from; printed on every certificate that used them."""
+    label: str = ""
+    """What people call the column, for pictures and tables; by default its name."""
+    unit: str = ""
+    """What it is measured in, for pictures and tables."""
 
-    def __init__(self, values: Sequence[Any], ordered: bool = False, missing: Any = None, unknown: Any = None, source: str = ""):
+    def __init__(
+        self,
+        values: Sequence[Any],
+        ordered: bool = False,
+        missing: Any = None,
+        unknown: Any = None,
+        source: str = "",
+        label: str = "",
+        unit: str = "",
+    ):
+        _check_words(label, unit)
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray | range):
             raise SchemaError(f"Category({values!r}): give the declared values as a list, for example Category(['no', 'yes']).")
         listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
@@ -232,6 +258,7 @@ class Category:
                     f"{EXCLUDE!r} to leave such records out."
                 )
         settle(self, values=listed, ordered=bool(ordered), missing=missing, unknown=unknown, source=source)
+        settle(self, label=label, unit=unit)
 
     @property
     def excludes(self) -> bool:
@@ -282,7 +309,7 @@ class Category:
             said.append(
                 f"a record with {what} is not counted"
                 if open_ and left_out
-                else f"{what} counts as {self.label(fill)!r}{default}"
+                else f"{what} counts as {self.value_at(fill)!r}{default}"
             )
         return "; ".join(said)
 
@@ -298,7 +325,11 @@ class Category:
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.integers(0, len(self.values), size).astype(float)
 
-    def label(self, position: float) -> Any:
+    def __getstate__(self) -> dict[str, Any]:
+        return _state(self)
+
+    def value_at(self, position: float) -> Any:
+        """The value at a position, in the user's form."""
         return self.values[int(position)]
 
     def values_at(self, positions: np.ndarray) -> np.ndarray:
@@ -317,19 +348,36 @@ class Category:
             entry["ordered"] = True
         if self.source:
             entry["source"] = self.source
-        return entry
+        return entry | _words(self)
 
 
-def Boolean(missing: bool | str | None = None, source: str = "") -> Category:
+def Boolean(missing: bool | str | None = None, source: str = "", label: str = "") -> Category:
     """A yes/no column: a category of the values False and True.
 
     `missing` is what an empty cell becomes; left out, its record is not counted.
     `source` says where the declaration comes from; printed on every certificate that used it.
+    `label` is what people call the column, for pictures and tables.
 
     >>> Boolean().values
     (False, True)
     """
-    return Category([False, True], missing=missing, source=source)
+    return Category([False, True], missing=missing, source=source, label=label)
+
+
+def _check_words(label: Any, unit: Any) -> None:
+    for name, word in (("label", label), ("unit", unit)):
+        if not isinstance(word, str) or not storable(word) or any(ord(c) < 32 for c in word):
+            raise SchemaError(f"{name}={word!r}: give one line of text, for example label='yearly income' or unit='€ a year'.")
+
+
+def _words(feature: Number | Category) -> dict[str, str]:
+    """What the declaration says for people, where it says something."""
+    return {name: word for name in FOR_PEOPLE if (word := getattr(feature, name))}
+
+
+def _state(feature: Number | Category) -> dict[str, Any]:
+    """What is pickled: words for people where there are some, so that columns without them have the bytes they always had."""
+    return {name: value for name, value in vars(feature).items() if value or name not in FOR_PEOPLE}
 
 
 Feature = Number | Category
@@ -421,6 +469,12 @@ class Schema(Mapping[str, Feature]):
         rng = np.random.default_rng(seed)
         return {name: feature.sample(rng, size) for name, feature in self._features.items()}
 
+    @property
+    def declared(self) -> dict[str, Any]:
+        """`to_dict` without words for people: what requests and accounts know a schema by."""
+        bare = {name: {k: v for k, v in f.to_dict().items() if k not in FOR_PEOPLE} for name, f in self._features.items()}
+        return {"features": bare}
+
     def to_dict(self) -> dict[str, Any]:
         return {"features": {name: feature.to_dict() for name, feature in self._features.items()}}
 
@@ -461,8 +515,8 @@ def _feature_from(name: str, entry: Any) -> Feature:
         raise SchemaError(f"column {name!r}: give either 'number: [lo, hi]' or 'category: [values]'.")
     kind = "number" if "number" in entry else "category"
     allowed = {
-        "number": {"number", "integer", "missing", "source"},
-        "category": {"category", "ordered", "missing", "unknown", "source"},
+        "number": {"number", "integer", "missing", "source", *FOR_PEOPLE},
+        "category": {"category", "ordered", "missing", "unknown", "source", *FOR_PEOPLE},
     }
     extra = sorted(set(entry) - allowed[kind])
     if extra:

@@ -63,7 +63,7 @@ class OpenAccount:
             relation=relation,
             unit=unit.text,
             create=create or not ledger.durable,
-            table=Declared.of(schema.to_dict()["features"], people),
+            table=Declared.of(schema.declared["features"], people),
             changed=changed,
         )
         # Whoever opens it says the same of what was spent: another session that knew no pure release, and this one.

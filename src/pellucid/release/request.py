@@ -52,7 +52,7 @@ def request_of(explainer: Explainer, public: Public, **more: Any) -> Request:
     ready = [model.ready(schema) for model in models]
     common = {
         "class": explainer.stored_name(),
-        "schema": hashlib.sha256(json.dumps(schema.to_dict(), sort_keys=True).encode()).hexdigest(),
+        "schema": hashlib.sha256(json.dumps(schema.declared, sort_keys=True).encode()).hexdigest(),
         "currency": public.spend.currency,
         "amount": str(public.spend.amount),
         "expected_rows": public.expected_rows,

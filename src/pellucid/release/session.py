@@ -640,7 +640,7 @@ class Session:
         in the middle of all ranges stands in for it.
         """
         if getattr(explainer, "record", None) is not None and is_dataclass(explainer):
-            middle = {name: None if c.stands_in else c.label(c.fill) for name, c in self.schema.items()}
+            middle = {name: None if c.stands_in else c.value_at(c.fill) for name, c in self.schema.items()}
             explainer = replace(explainer, record=middle)
             plan = self._plan(explainer, plan.public.spend)
         try:

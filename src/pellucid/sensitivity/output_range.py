@@ -160,7 +160,7 @@ def _compare(problem: Problem, encoding: Encoding) -> None:
 
 
 def _labels(schema: Schema, names: Sequence[str], record: np.ndarray) -> dict[str, Any]:
-    return {name: schema[name].label(float(value)) for name, value in zip(names, record)}
+    return {name: schema[name].value_at(float(value)) for name, value in zip(names, record)}
 
 
 def _outward(problem: Problem, raw_lo: float, raw_hi: float) -> tuple[float, float]:

@@ -101,7 +101,7 @@ def test_whole_releases_err_less_and_bars_hold(seeded, schema, model, relation, 
         plan = session.plan(explainer, share=0.5)
         totals = Kept(session._engine.totals)
         grid = plan.details.along[0].grid
-        truth = np.array([risk(people.assign(**{name: plan.details.along[0].feature.label(v)})).mean() for v in grid])
+        truth = np.array([risk(people.assign(**{name: plan.details.along[0].feature.value_at(v)})).mean() for v in grid])
         plain, lean, held = [], [], []
         for _ in range(250):
             made = explainer.run(Ask(totals, plan))

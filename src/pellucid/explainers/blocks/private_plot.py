@@ -111,7 +111,7 @@ class PrivatePlot(OnBlocks):
                 )
             feature = public.schema[self.x]
             grid = curve_points(feature, public.rows_or_default, public.epsilon_like)
-            return tuple(feature.label(v) for v in grid), isinstance(feature, Category)
+            return tuple(feature.value_at(v) for v in grid), isinstance(feature, Category)
         return tuple(self.x), not all(isinstance(v, int | float) and not isinstance(v, bool) for v in self.x)
 
     def asked(self, public: Public) -> BlockFunction:

@@ -126,9 +126,9 @@ def once_positional(*names: str) -> Callable[[C], C]:
 def example_record(model: Model, schema: Schema) -> dict[str, Any]:
     """A record with the last value of every feature of a model."""
     positions = {name: column[-1] for name, column in schema.sample(8, seed=1).items()}
-    return {name: schema[name].label(positions[name]) for name in model.features or schema}
+    return {name: schema[name].value_at(positions[name]) for name in model.features or schema}
 
 
 def empty_record(model: Model, schema: Schema) -> dict[str, Any]:
     """A record without a value wherever the schema declares what stands for a missing one."""
-    return {n: None if schema[n].stands_in else schema[n].label(schema[n].fill) for n in model.features or schema}
+    return {n: None if schema[n].stands_in else schema[n].value_at(schema[n].fill) for n in model.features or schema}

@@ -242,7 +242,7 @@ class AccumulatedEffects(AlongFeatures):
         place, share = intervals.places()
         return EffectCurve(
             feature=along.name,
-            x=tuple(along.feature.label(v) for v in along.grid[intervals.edges]),
+            x=tuple(along.feature.value_at(v) for v in along.grid[intervals.edges]),
             y=accumulate.curve(effects, one.weights),
             counts=intervals.mass,
             sums=sums,

@@ -231,7 +231,7 @@ class PartialDependence(AlongFeatures):
         y = self.leaning(one, means, replace(mean, values=means).covariance()) if mean.count >= 1 else means
         return Curve(
             feature=one.name,
-            x=tuple(one.feature.label(v) for v in one.grid),
+            x=tuple(one.feature.value_at(v) for v in one.grid),
             y=running_mean(y, self.smooth) if self.smooth and not one.categorical else y,
             means=None if y is means else means,
             law=mean.law,
@@ -247,7 +247,7 @@ class PartialDependence(AlongFeatures):
         y = self.leaning(part.along, made.curve(), made.covariance()) if made.count >= 1 else made.curve()
         return DependenceCurve(
             feature=part.along.name,
-            x=tuple(part.along.feature.label(v) for v in part.along.grid),
+            x=tuple(part.along.feature.value_at(v) for v in part.along.grid),
             y=running_mean(y, self.smooth) if self.smooth else y,
             numbers=numbers,
             law=law,
@@ -304,7 +304,7 @@ class PartialDependence(AlongFeatures):
                 "level and differences are released; assumes that people's curves vary no more than those of public records, "
                 f"times {margin:.3g}; where they vary more, the bars are wider"
             )
-        labels = tuple(f"{one.name} = {one.feature.label(v)}" for one in details.along for v in one.grid)
+        labels = tuple(f"{one.name} = {one.feature.value_at(v)}" for one in details.along for v in one.grid)
         error = np.concatenate([half[one.name] for one in details.along])
         return Expected(labels, error, max(gaps), tuple(notes), self.typical(public, details.along, noise))
 

@@ -85,7 +85,7 @@ class Along:
 def sketches(model: Model, schema: Schema, name: str, grids: tuple[tuple[float, ...], ...]) -> tuple[Sketch, ...]:
     """What public records say about grids, each a part of the last one. It is kept: plans of a price search share it."""
     ready = model.ready(schema)
-    declared = hashlib.sha256(json.dumps(schema.to_dict(), sort_keys=True).encode()).hexdigest()
+    declared = hashlib.sha256(json.dumps(schema.declared, sort_keys=True).encode()).hexdigest()
     key = (ready.fingerprint, declared, name, repr(model.declared), repr(grids))
     found = _kept.get(key)
     if found is None:

@@ -67,7 +67,7 @@ class Rounding:
         return self.group[fine_cell(self.points, rows[self.name])]
 
     def labels(self, feature: Feature) -> tuple[Any, ...]:
-        return tuple("missing" if math.isnan(v) else feature.label(v) for v in self.values)
+        return tuple("missing" if math.isnan(v) else feature.value_at(v) for v in self.values)
 
 
 def fine_cell(points: np.ndarray, column: np.ndarray) -> np.ndarray:
