@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import importlib
 import itertools
 import json
@@ -132,10 +131,55 @@ class Explanation(ABC):
         return "\n".join([numbers, *self.notes, paid])
 
     def _repr_html_(self) -> str:
-        """In a notebook: the numbers and the certificate."""
-        numbers = self.to_frame().to_html(index=False, border=0, max_rows=12)
-        said = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        return numbers + said + (self.certificate.html if self.certificate else "")
+        """In a notebook: the picture, the numbers and the certificate."""
+        from .display import of_explanation
+
+        return of_explanation(self)
+
+    def to_svg(self, style: bool = True, **options: Any) -> str:
+        """The picture as SVG: dark where the page is, and a pointer is told numbers and error bars. It asks for nothing outside.
+
+        `style=False` leaves the style out, for a page that has `release.drawing.STYLE` once. Other options are those of `plot`.
+        """
+        from .drawing import svg
+
+        return svg(self, style, **options)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """`to_frame()` as CSV text; with a path it is also written there."""
+        text = self.to_frame().to_csv(index=False)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """`to_frame()` for whoever reads Arrow: polars, DuckDB, pyarrow."""
+        made = self.to_frame()
+        # A column of places may hold numbers and words ("missing"), which Arrow has no type for.
+        mixed = [name for name in made if made[name].dtype == object]
+        return made.astype(dict.fromkeys(mixed, str)).__arrow_c_stream__(requested_schema)
+
+    def to_registry(self, name: str = "", curator: str = "", **known: str) -> dict[str, Any]:
+        """An entry for the public registry of deployments of differential privacy, filled in from the certificate.
+
+        `name` is what the release is called, `curator` who publishes it; `region` and `sector` may be given, too. What only
+        people know says "fill in".
+        """
+        from .handing_on import to_registry
+
+        return to_registry(self, name, curator, **known)
+
+    def to_model_card(self, title: str = "") -> str:
+        """A section of a model card, as Markdown: what was found, the numbers, and what is guaranteed. `title` is its heading."""
+        from .handing_on import model_card
+
+        return model_card(self, title)
+
+    def log_to(self, run: Any, name: str = "explanation") -> None:
+        """Log it as artifacts of MLflow: `explanation.log_to(mlflow, "age")`. `run` is anything that logs as MLflow does."""
+        from .handing_on import log_to
+
+        log_to(self, run, name)
 
     @property
     def notes(self) -> tuple[str, ...]:

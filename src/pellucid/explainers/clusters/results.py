@@ -238,8 +238,8 @@ def sentence(histogram: ClusterHistogram) -> str:
     if not found.told:
         half = 100 * (found.inside[2] - found.inside[1]) / 2
         return (
-            f"{histogram.naming.name(histogram.feature)}: within the noise; shares of this cluster, of about {people:,.0f} people "
-            f"(±{unsure:,.0f}), are known to about ±{half:.2g} points, and none is certain to differ from elsewhere."
+            f"{histogram.naming.name(histogram.feature)}: within the noise; shares of this cluster, of about {people:,.0f} "
+            f"people (±{unsure:,.0f}), are known to about ±{half:.2g} points, and none is certain to differ from elsewhere."
         )
     words = (_range_words if histogram.ordered else _list_words)(histogram, found.values)
     said = f"{_percent(found.inside)} have {words}, against {_percent(found.elsewhere)} elsewhere."

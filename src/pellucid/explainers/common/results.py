@@ -12,6 +12,7 @@ from ...mechanisms import NoiseLaw
 from ...release.answer import Mean
 from ...release.explanation import Explanation, frame
 from . import plots, sentences
+from .displays import partial_dependence_display
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,6 +39,11 @@ class AnyCurve(Explanation):
         """A line with its error band, or rows of points for categories; returns the axes. `histogram` takes the released
         `Distribution` of the same feature, which is drawn below the curve."""
         return plots.curve(self, ax, histogram)
+
+    def to_sklearn(self) -> Any:
+        """A `PartialDependenceDisplay` of scikit-learn: the released curve, without deciles, which would be read from data.
+        Error bars have no place in it; `plot` draws them."""
+        return partial_dependence_display(self.x, self.y, self.naming.axis(self.feature), self.categorical)
 
     @property
     def height(self) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
 from ...release.explanation import Explanation, checked_level, frame
+from ...release.handing_on import shap_explanation
 from ..common import sentences
 from ..common.canvas import brief
 from ..common.rankings import OrderedFeatures
@@ -177,6 +178,13 @@ class ShapValuesResult(OrderedFeatures):
         it, drawn, and kept nowhere: results hold no record.
         """
         return shapley_plots.bars(self, ax, record)
+
+    def to_shap(self) -> Any:
+        """A `shap.Explanation`, for `shap.plots.waterfall` and `bar`: values with error bars, and no data inside."""
+        lower, upper = self.interval()
+        base = 0.0 if self.base is None else self.base
+        names = [self.naming.name(name) for name in self.features]
+        return shap_explanation(self.values, lower, upper, names, base, self.naming.output)
 
     def waterfall(self, ax: Any = None, most: int = 12, record: Mapping[str, Any] | None = None) -> Any:
         """One value after the other, from the mean prediction (or from 0) to the prediction (or to the sum of the values).
@@ -412,6 +420,11 @@ class ShapImportanceResult(OrderedFeatures):
             unseen = self.hidden - self.hidden_law.draws(DRAWS, seed=1)[:, :1]
             above = np.maximum(above, np.quantile(unseen - errors, (1 + level) / 2, axis=0))
         return self.values - np.where(used, below, 0.0), self.values + np.where(used, above, 0.0)
+
+    def to_shap(self) -> Any:
+        """A `shap.Explanation` of one row, for `shap.plots.bar`: mean sizes with error bars, and no data inside."""
+        lower, upper = self.interval()
+        return shap_explanation(self.values, lower, upper, [self.naming.name(n) for n in self.features], 0.0, self.naming.output)
 
     @property
     def headline(self) -> str:
