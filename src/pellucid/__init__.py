@@ -52,4 +52,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *importlib.import_module(".surface", __name__).__all__})
+    # What is for others, so that tab completion shows nothing else; the version and the like are there for whoever asks.
+    own = [name for name in globals() if name.startswith("__") and name != "__all__"]
+    return sorted({*own, *importlib.import_module(".surface", __name__).__all__})

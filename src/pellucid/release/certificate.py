@@ -162,7 +162,9 @@ class Certificate:
         return f'<table class="certificate {self.status.replace(" ", "-")}">{rows}</table>'
 
     def _repr_html_(self) -> str:
-        return self.html
+        from .display import of_certificate
+
+        return of_certificate(self)
 
 
 def _amount_words(epsilon: float, delta: float, rho: float | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import importlib
 import itertools
 import json
@@ -18,6 +17,7 @@ import pandas as pd
 
 from ..errors import LoadError, PlanError
 from ..mechanisms import NoiseLaw
+from ..public.labels import Labels
 from ..public.texts import storable
 from .certificate import Certificate
 from .uncounted import Uncounted
@@ -38,6 +38,8 @@ class Explanation(ABC):
     """What is guaranteed about the release, to whom, resting on what."""
     uncounted: Uncounted | None = field(default=None, repr=False)
     """How many records were left out because a cell of theirs says nothing; None where every record counts."""
+    labels: Labels | None = field(default=None, repr=False)
+    """What people call the columns and the output; None where the schema says nothing of that."""
     kind: ClassVar[str] = ""
     """The name by which saved explanations of this class are known, for good."""
     newer: ClassVar[tuple[str, ...]] = ()
@@ -72,7 +74,9 @@ class Explanation(ABC):
     def content(self) -> dict[str, Any]:
         found = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name != "certificate"}
         # As it was before records could be left out, and before there were newer fields.
-        return {name: value for name, value in found.items() if value is not None or name not in ("uncounted", *self.newer)}
+        return {
+            name: value for name, value in found.items() if value is not None or name not in ("uncounted", "labels", *self.newer)
+        }
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Explanation:
@@ -100,6 +104,26 @@ class Explanation(ABC):
     def certified(self, certificate: Certificate) -> Explanation:
         return replace(self, certificate=certificate)
 
+    def labelled(self, labels: Labels | None) -> Explanation:
+        """With what people call its columns, and so the results in it."""
+        if labels is None:
+            return self
+        inner = {
+            f.name: _labelled(getattr(self, f.name), labels) for f in fields(self) if f.name not in ("labels", "certificate")
+        }
+        own = labels.only([self.feature]) if isinstance(getattr(self, "feature", None), str) else labels
+        return replace(self, labels=own, **{name: value for name, value in inner.items() if value is not None})
+
+    @property
+    def naming(self) -> Labels:
+        """What people call its columns: labels where the schema has them, else names."""
+        return self.labels or Labels()
+
+    @property
+    def headline(self) -> str:
+        """What was found, in one sentence that its error bars bear out; empty where there is none."""
+        return ""
+
     def __str__(self) -> str:
         """When printed: the numbers, what has to be said beside them, and what was paid. `.certificate` says the rest."""
         numbers = self.to_frame().to_string(index=False, max_rows=24)
@@ -107,10 +131,55 @@ class Explanation(ABC):
         return "\n".join([numbers, *self.notes, paid])
 
     def _repr_html_(self) -> str:
-        """In a notebook: the numbers and the certificate."""
-        numbers = self.to_frame().to_html(index=False, border=0, max_rows=12)
-        said = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        return numbers + said + (self.certificate.html if self.certificate else "")
+        """In a notebook: the picture, the numbers and the certificate."""
+        from .display import of_explanation
+
+        return of_explanation(self)
+
+    def to_svg(self, style: bool = True, **options: Any) -> str:
+        """The picture as SVG: dark where the page is, and a pointer is told numbers and error bars. It asks for nothing outside.
+
+        `style=False` leaves the style out, for a page that has `release.drawing.STYLE` once. Other options are those of `plot`.
+        """
+        from .drawing import svg
+
+        return svg(self, style, **options)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """`to_frame()` as CSV text; with a path it is also written there."""
+        text = self.to_frame().to_csv(index=False)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """`to_frame()` for whoever reads Arrow: polars, DuckDB, pyarrow."""
+        made = self.to_frame()
+        # A column of places may hold numbers and words ("missing"), which Arrow has no type for.
+        mixed = [name for name in made if made[name].dtype == object]
+        return made.astype(dict.fromkeys(mixed, str)).__arrow_c_stream__(requested_schema)
+
+    def to_registry(self, name: str = "", curator: str = "", **known: str) -> dict[str, Any]:
+        """An entry for the public registry of deployments of differential privacy, filled in from the certificate.
+
+        `name` is what the release is called, `curator` who publishes it; `region` and `sector` may be given, too. What only
+        people know says "fill in".
+        """
+        from .handing_on import to_registry
+
+        return to_registry(self, name, curator, **known)
+
+    def to_model_card(self, title: str = "") -> str:
+        """A section of a model card, as Markdown: what was found, the numbers, and what is guaranteed. `title` is its heading."""
+        from .handing_on import model_card
+
+        return model_card(self, title)
+
+    def log_to(self, run: Any, name: str = "explanation") -> None:
+        """Log it as artifacts of MLflow: `explanation.log_to(mlflow, "age")`. `run` is anything that logs as MLflow does."""
+        from .handing_on import log_to
+
+        log_to(self, run, name)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -134,7 +203,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, NoiseLaw | Uncounted):
+    if isinstance(value, NoiseLaw | Uncounted | Labels):
         return value.to_dict()
     if isinstance(value, Explanation):
         return {"kind": value.kind, "content": value.content()}
@@ -143,6 +212,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value
+
+
+def _labelled(value: Any, labels: Labels) -> Any:
+    """A result, or a mapping of results, with labels; None for anything else."""
+    if isinstance(value, Explanation):
+        return value.labelled(labels)
+    if isinstance(value, dict) and value and all(isinstance(one, Explanation) for one in value.values()):
+        return {name: one.labelled(labels) for name, one in value.items()}
+    return None
 
 
 @functools.cache
@@ -160,7 +238,7 @@ def _revived(declared: Any, value: Any) -> Any:
         return _revived(next(arm for arm in inner if arm is not type(None)), value)
     if declared is np.ndarray:
         return np.array(value, dtype=float)
-    if declared is NoiseLaw or declared is Uncounted:
+    if declared in (NoiseLaw, Uncounted, Labels):
         return declared.from_dict(value)
     if isinstance(declared, type) and issubclass(declared, Explanation):
         return _of_kind(value["kind"]).from_content(value["content"])

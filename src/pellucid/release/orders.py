@@ -11,6 +11,7 @@ from ..engine.progress import together
 from ..engine.protocol import Engine
 from ..errors import PlanError
 from ..ledger import Ledger, Reservation
+from ..public.labels import Labels
 from .account import OpenAccount
 from .certificate import Certificate
 from .certify import Asker, completed, drafted
@@ -82,10 +83,19 @@ def _run(
 ) -> Explanation:
     # What several stages read is kept between them; a single one streams.
     ask = Ask(partial(shared.totals, kept=Kept()) if len(order.plan.stages) > 1 else shared.totals, order.plan)
-    explanation = order.explainer.run(ask)
+    explanation = with_labels(order.explainer.run(ask), order.explainer, order.plan)
     private = account.noise_is_private() and private
     currency, total = order.plan.public.spend.currency, account.total(paid)
     return kept(account.ledger, explanation, paid, completed(draft, ask.charges, currency, private, paid.hash, total))
+
+
+def with_labels(explanation: Explanation, explainer: Explainer, plan: Plan) -> Explanation:
+    """A result with what the schema calls its columns for people. It is paid for: what cannot be labelled stays as it is."""
+    try:
+        schema = plan.public.schema
+        return explanation.labelled(Labels.of(schema, explainer.columns(schema), explainer.models))
+    except Exception:
+        return explanation
 
 
 def kept(ledger: Ledger, explanation: Explanation, paid: Reservation, certificate: Certificate) -> Explanation:

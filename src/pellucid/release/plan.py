@@ -174,6 +174,12 @@ class Plan:
                 return stage
         raise PlanError(f"stage {name!r} was not planned; planned are {', '.join(stage.name for stage in self.stages)}.")
 
+    def _repr_html_(self) -> str:
+        """In a notebook: what print() shows, in a list."""
+        from .display import of_lines
+
+        return of_lines(str(self))
+
     def __str__(self) -> str:
         """The stages in words, for whoever asks what a release would do."""
         lines = [f"for {self.public.spend.text}, under {self.public.relation} neighbours, {self.public.unit.text}:"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -98,8 +97,10 @@ class Preview:
         }
 
     def _repr_html_(self) -> str:
-        """In a notebook: what print() shows."""
-        return f"<pre>{html.escape(str(self))}</pre>"
+        """In a notebook: what print() shows, in a list."""
+        from .display import of_lines
+
+        return of_lines(str(self))
 
     def __str__(self) -> str:
         low, high = float(np.min(self.error)), self.largest_error

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
+import numpy as np
+
 from ..errors import PlanError
 from ..ledger.accounting import Amount
 from ..public.schema import did_you_mean
+from .display import boxed
 from .explanation import PICTURES, Explanation
 from .preview import Preview
 
@@ -101,7 +104,20 @@ class Released(Named[Explanation]):
             f"{explanation._repr_html_()}</details>"
             for (name, explanation), said in zip(self.items(), self._said)
         )
-        return f"<p>{html.escape(self._headline)}</p>{''.join(shown)}"
+        return boxed(f"<p>{html.escape(self._headline)}</p>", *shown)
+
+    def to_shap(self) -> Any:
+        """The Shapley values of several records as one `shap.Explanation` with a row for each, as `shap.plots.beeswarm` takes it.
+        No data is inside."""
+        from .handing_on import shap_explanation
+
+        single = [one.to_shap() for one in self if hasattr(one, "to_shap")]
+        names = [list(one.feature_names) for one in single]
+        if not single or names.count(names[0]) < len(names) or any(one.values.ndim != 1 for one in single):
+            raise PlanError("to_shap() of a list takes Shapley values of the same features; take them one by one.")
+        stacked = [np.stack([getattr(one, what) for one in single]) for what in ("values", "lower_bounds", "upper_bounds")]
+        base = np.array([one.base_values for one in single], dtype=float)
+        return shap_explanation(*stacked, names[0], base)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +163,7 @@ class Previews(Named[Preview]):
             for name, one in self.items()
         )
         head = "<tr><th>explanation</th><th>price</th><th>largest error (95 %)</th><th>notes</th></tr>"
-        return f"<table>{head}{''.join(rows)}</table><p>{html.escape(self._bill)}</p>"
+        return boxed(f"<table>{head}{''.join(rows)}</table><p>{html.escape(self._bill)}</p>")
 
 
 def _largest(one: Preview) -> str:

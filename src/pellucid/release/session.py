@@ -139,6 +139,12 @@ class Session:
         """What was declared, and nothing of the table."""
         return f"Session({self.name!r}, {self.budget}, {self.neighbors!r}, unit: {self.unit.text})"
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the account, what was declared, and what is left."""
+        from .display import of_session
+
+        return of_session(self)
+
     def history(self) -> list[Entry]:
         """Every entry of the account, oldest first."""
         return self.ledger.history(self.name)

@@ -28,6 +28,7 @@ from .door import Door, IndividualAsk, PaidAsk, Totals
 from .explainer import Explainer
 from .explanation import Explanation, saved
 from .individual import IndividualAccounts, check_individual
+from .orders import with_labels
 from .plan import Plan
 
 
@@ -258,7 +259,7 @@ class Channel:
             self._explainer, self.plan, self._account, self._asker,
             spend=cost, charges=_merged(charges), private=private, entry=entry, total=total,
         )  # fmt: skip
-        return found.certified(certificate)
+        return with_labels(found, self._explainer, self.plan).certified(certificate)
 
     def without_noise(self, totals: Totals, query: Sum, why: str) -> list[int]:
         """Exact totals, for evaluation on data that may be shown. The account is marked as not private first."""

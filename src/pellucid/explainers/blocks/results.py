@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...mechanisms import NoiseLaw
+from ..common import sentences
 from ..common.rankings import Ordered
 
 
@@ -26,6 +27,10 @@ class Votes(Ordered):
     """The noise of the mean points."""
     ylabel: str = "mean points of a block"
     """What they are called in the picture."""
+
+    @property
+    def headline(self) -> str:
+        return sentences.leading(self, "{} comes first", "{} come first", "No order among them is sure")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from ...errors import PlanError
 from ...mechanisms import NoiseLaw
 from ...public.black_box import PrivateTraining
 from ...public.clustering import Clustering
+from ...public.figure import plain
 from ...public.fingerprint import fingerprinted_as
 from ...public.schema import Category, Feature, Number, Schema
 from ...release.explanation import Explanation, checked_level, frame
@@ -215,6 +216,16 @@ class Centres(Explanation):
             few = ", ".join(f"{c} (about {max(self.counts[c], 0.0):,.0f} people)" for c in lost[:6])
             said += f"; not told from empty ones: {few}{f' and {len(lost) - 6} more' if len(lost) > 6 else ''}"
         return f"{said}. {self._apart()}"
+
+    @property
+    def headline(self) -> str:
+        """Which cluster has the most people, where that is sure."""
+        half = self.count_spread * self.law.half_width(1 - 0.05 / len(self.counts))
+        order = np.argsort(-self.counts)
+        if len(order) > 1 and self.counts[order[0]] - self.counts[order[1]] > 2 * half:
+            about = plain(float(self.counts[order[0]]), 2)
+            return f"Of {len(order)} clusters, {order[0]} has the most people: about {about}"
+        return f"{len(order)} clusters; which of them has the most people is not sure"
 
     def _apart(self) -> str:
         """Whether the clusters are better than one, as far as noise lets one see: by squared distances between their means."""

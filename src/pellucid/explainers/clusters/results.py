@@ -11,6 +11,7 @@ import pandas as pd
 
 from ...mechanisms import NoiseLaw
 from ...public.dates import is_dated, like
+from ...public.figure import value_text
 from ...release.explanation import Explanation, frame
 from . import plots
 from .telling import Finding, Noisy, best_finding
@@ -109,6 +110,10 @@ class ClusterHistogram(Explanation):
     def notes(self) -> tuple[str, ...]:
         return tuple(f"Cluster {self.cluster}: {note}" for note in super().notes)
 
+    @property
+    def headline(self) -> str:
+        return f"Cluster {self.cluster}: {self.sentence}"
+
     def plot(self, ax: Any = None) -> Any:
         return plots.cluster(self, ax)
 
@@ -180,6 +185,10 @@ class ClusterExplanation(Explanation):
     def to_frame(self) -> pd.DataFrame:
         return pd.concat([h.to_frame() for h in self._all], ignore_index=True)
 
+    @property
+    def headline(self) -> str:
+        return self.verdict.split(". ")[0].split(" (each")[0]
+
     def plot(self, ax: Any = None) -> Any:
         """One panel per cluster and attribute; `ax` may be a sequence of axes. Returns the axes as an array."""
         return plots.clusters(self._all, ax)
@@ -224,14 +233,14 @@ def sentence(histogram: ClusterHistogram) -> str:
     found, (people, unsure) = histogram.finding, histogram.people
     if people <= unsure:
         return (
-            f"{histogram.feature}: too few people to say anything above the noise; "
+            f"{histogram.naming.name(histogram.feature)}: too few people to say anything above the noise; "
             f"about {people:,.0f} were counted, of which the noise may be {unsure:,.0f}."
         )
     if not found.told:
         half = 100 * (found.inside[2] - found.inside[1]) / 2
         return (
-            f"{histogram.feature}: within the noise; shares of this cluster, of about {people:,.0f} people (±{unsure:,.0f}), are "
-            f"known to about ±{half:.2g} points, and none is certain to differ from elsewhere."
+            f"{histogram.naming.name(histogram.feature)}: within the noise; shares of this cluster, of about {people:,.0f} "
+            f"people (±{unsure:,.0f}), are known to about ±{half:.2g} points, and none is certain to differ from elsewhere."
         )
     words = (_range_words if histogram.ordered else _list_words)(histogram, found.values)
     said = f"{_percent(found.inside)} have {words}, against {_percent(found.elsewhere)} elsewhere."
@@ -247,11 +256,11 @@ def _percent(share: tuple[float, float, float]) -> str:
 def _list_words(histogram: ClusterHistogram, chosen: np.ndarray) -> str:
     names = [str(histogram.x[i]) for i in chosen]
     joined = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-    return f"{histogram.feature} = {joined}"
+    return f"{histogram.naming.name(histogram.feature)} = {joined}"
 
 
 def _range_words(histogram: ClusterHistogram, chosen: np.ndarray) -> str:
-    name, x, edges = histogram.feature, histogram.x, histogram.edges
+    name, x, edges = histogram.naming.name(histogram.feature), histogram.x, histogram.edges
     if "missing" in x and chosen[-1] == len(x) - 1:
         if len(chosen) == 1:
             return f"{name} missing"
@@ -263,9 +272,9 @@ def _range_words(histogram: ClusterHistogram, chosen: np.ndarray) -> str:
             low_word, high_word = like(math.ceil(low), x), like(math.ceil(high) - 1, x)
         elif histogram.integer:
             low, high = float(np.ceil(low)), float(np.ceil(high) - 1)
-            low_word, high_word = f"{low:.0f}", f"{high:.0f}"
+            low_word, high_word = value_text(low), value_text(high)
         else:
-            low_word, high_word = f"{low:.4g}", f"{high:.4g}"
+            low_word, high_word = value_text(low, 4), value_text(high, 4)
     else:
         low_word, high_word = str(x[first]), str(x[last])
     if first == last and (not edges or low_word == high_word):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...release.explanation import Explanation, frame
-from . import plots
+from . import plots, sentences
 
 
 def some(names: Sequence[str]) -> str:
@@ -72,6 +72,10 @@ class Ordered(Explanation):
         unclear = [name for name in self.names if name not in clear]
         rest = f"; {some(unclear)} cannot be told from zero" if unclear and clear else ""
         return told + (rest if clear else "; none can be told from zero: mostly noise") + "."
+
+    @property
+    def headline(self) -> str:
+        return sentences.leading(self, "{} matters most", "{} matter most", "Nothing stands out of the noise")
 
     @property
     def notes(self) -> tuple[str, ...]:

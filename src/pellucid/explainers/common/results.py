@@ -11,7 +11,8 @@ import pandas as pd
 from ...mechanisms import NoiseLaw
 from ...release.answer import Mean
 from ...release.explanation import Explanation, frame
-from . import plots
+from . import plots, sentences
+from .displays import partial_dependence_display
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,8 +35,28 @@ class AnyCurve(Explanation):
     def to_frame(self) -> pd.DataFrame:
         return frame(self.feature, self.y, *self.interval(), x=self.x)
 
-    def plot(self, ax: Any = None) -> Any:
-        return plots.curve(self, ax)
+    def plot(self, ax: Any = None, histogram: Any = None) -> Any:
+        """A line with its error band, or rows of points for categories; returns the axes. `histogram` takes the released
+        `Distribution` of the same feature, which is drawn below the curve."""
+        return plots.curve(self, ax, histogram)
+
+    def to_sklearn(self) -> Any:
+        """A `PartialDependenceDisplay` of scikit-learn: the released curve, without deciles, which would be read from data.
+        Error bars have no place in it; `plot` draws them."""
+        return partial_dependence_display(self.x, self.y, self.naming.axis(self.feature), self.categorical)
+
+    @property
+    def height(self) -> str:
+        """What the curve shows, with the name of the output where the model was given one."""
+        return self.ylabel.replace("prediction", f"predicted {self.naming.output}") if self.naming.output else self.ylabel
+
+    @property
+    def headline(self) -> str:
+        return sentences.curve(self, self.height)
+
+    def _under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """(left ends, right ends, counts) of a histogram that was released with the curve; None where there is none."""
+        return None
 
     @property
     def leans(self) -> float:

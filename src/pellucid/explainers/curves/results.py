@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...mechanisms import NoiseLaw
-from ...public.dates import along, drawn, is_dated, like
+from ...public.dates import along, is_dated, like
+from ...public.figure import value_text
 from ..common.results import AnyCurve, around, moved
 from . import accumulate
 from .variation import Released
@@ -139,7 +140,8 @@ class EffectCurve(AnyCurve):
         first, last = along((self.x[0], self.x[-1]))
         if first <= self.grid[0] and last >= self.grid[-1]:
             return ""
-        ends, declared = (tuple(like(v, self.x) for v in pair) for pair in ((first, last), self.grid[[0, -1]]))
+        words = (lambda number: like(number, self.x)) if is_dated(self.x) else value_text
+        ends, declared = map(value_text, (self.x[0], self.x[-1])), map(words, self.grid[[0, -1]].tolist())
         return f"from {' to '.join(ends)} of {' to '.join(declared)}: how many people are beyond is not told from noise"
 
     @property
@@ -155,10 +157,18 @@ class EffectCurve(AnyCurve):
     def _below(self) -> tuple[str, ...]:
         return (*([f"runs {self.covers}"] if self.covers else []), *([LIKE_PUBLIC] if self._stands_in else []))
 
-    def plot(self, ax: Any = None) -> Any:
-        ax = super().plot(ax)
+    def _under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The histogram that was released to place the intervals."""
+        if self.categorical or len(self.grid) < 2:
+            return None
+        middles = (self.grid[:-1] + self.grid[1:]) / 2
+        ends = np.concatenate([self.grid[:1], middles, self.grid[-1:]])
+        return ends[:-1], ends[1:], self.cells[: len(self.grid)]
+
+    def plot(self, ax: Any = None, histogram: Any = None) -> Any:
+        ax = super().plot(ax, histogram)
         if self.covers:
-            ax.set_xlim(*drawn([like(v, self.x) if is_dated(self.x) else v for v in self.grid[[0, -1]]]))
+            ax.set_xlim(float(self.grid[0]), float(self.grid[-1]))
         return ax
 
     @property

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...mechanisms import NoiseLaw
 from ...release.explanation import checked_level
+from ..common import sentences
+from ..common.displays import importance_bunch
 from ..common.rankings import OrderedFeatures
 
 DRAWS = 4_000
@@ -47,6 +49,15 @@ class Importance(OrderedFeatures):
     """What one unit in a mean is worth in them."""
     chance: np.ndarray | None = None
     """Standard errors of the values by the shuffles that were drawn; None in results of before."""
+
+    def to_sklearn(self) -> Any:
+        """As scikit-learn returns it: `.importances_mean` and, from the error bars, `.importances_std`."""
+        return importance_bunch(self.values, *self.interval())
+
+    @property
+    def headline(self) -> str:
+        none = "No feature's importance stands out of the noise"
+        return sentences.leading(self, "the model leans most on {}", "the model leans most on {}", none)
 
     @property
     def ylabel(self) -> str:

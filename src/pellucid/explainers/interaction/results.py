@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ...mechanisms import NoiseLaw
-from ...public.figure import INK
+from ...public.figure import mark, palette, plain
 from ...release.explanation import Explanation, checked_level, frame
-from ..common import plots
+from ..common import plots, sentences
+from ..common.canvas import axes, brief, finish, name_rows, numbers
 from ..common.rankings import some
 from .energies import (
     Simulated,
@@ -50,9 +51,9 @@ class Interactions(Explanation):
         return frame(self.features, self.values, *self.interval(), squared=self.squares)
 
     def plot(self, ax: Any = None) -> Any:
-        ax = plots.estimates(self, ax)
+        """Points with error bars, the most interacting on top."""
+        ax = plots.estimates(self, ax, xlabel=self.xlabel, sentence=self.headline, ordered=True)
         ax.set_xlim(0, 1)
-        ax.set_xlabel(self.xlabel)
         return ax
 
     @property
@@ -73,6 +74,16 @@ class MeasuredInteractions(Interactions):
         """(lower, upper) of each H without noise, on the same rounded values and weights."""
         lower, upper = self.simulated().interval(self.squares, level)
         return np.minimum(lower, self.values), np.maximum(upper, self.values)
+
+    @property
+    def headline(self) -> str:
+        lower, _ = sentences.together(self, len(self.features))
+        sure = [self.naming.name(self.features[i]) for i in np.argsort(-self.squares, kind="stable") if lower[i] > 0]
+        return self._said(sure)
+
+    @abstractmethod
+    def _said(self, sure: list[str]) -> str:
+        """A sentence about the features whose H is above zero for sure, the strongest first."""
 
     @property
     def verdict(self) -> str:
@@ -106,7 +117,15 @@ class PairInteractions(MeasuredInteractions):
 
     @property
     def xlabel(self) -> str:
-        return f"H of {self.feature} with"
+        return f"H of {self.naming.name(self.feature)} with"
+
+    def _said(self, sure: list[str]) -> str:
+        name = brief(self.naming.name(self.feature))
+        return (
+            sentences.begun(f"{name} interacts with {sentences.some(sure)}", self, self.feature)
+            if sure
+            else f"No interaction of {name} is sure"
+        )
 
     @property
     def shares(self) -> dict[str, np.ndarray]:
@@ -182,6 +201,11 @@ class OverallInteractions(MeasuredInteractions):
     def xlabel(self) -> str:
         return "H with all other features"
 
+    def _said(self, sure: list[str]) -> str:
+        if not sure:
+            return "No interaction between features is sure"
+        return f"With other features interact {sentences.some(sure)}"
+
     def parts(self) -> list[slice]:
         """Where the curve of each feature is."""
         ends = np.cumsum([0] + [len(grid) for grid in self.grids.values()])
@@ -220,7 +244,8 @@ class RankedInteractions(Interactions):
 
     @property
     def xlabel(self) -> str:
-        return f"H with {self.feature or 'all other features'}, of made-up records"
+        with_what = self.naming.name(self.feature) if self.feature else "all other features"
+        return f"H with {with_what}, of made-up records"
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """All that H can be: how far made-up records are from people is not released, so nothing narrower is claimed."""
@@ -238,10 +263,19 @@ class RankedInteractions(Interactions):
         return made.iloc[np.argsort(-self.squares, kind="stable")].reset_index(drop=True)
 
     def plot(self, ax: Any = None) -> Any:
-        """Points without error bars, the most interacting on top."""
-        ax = plots.axes(ax)
-        order = np.argsort(-self.squares, kind="stable")
-        ax.plot(self.values[order], plots.name_axis(ax, self.ranking), "o", color=INK)
-        plots.finish(ax, self, "", xlabel=self.xlabel, errors="no error bars")
+        """Points without error bars, the most interacting on top; pale, because how sure they are was not released."""
+        names, order = [self.naming.name(name) for name in self.ranking], np.argsort(-self.squares, kind="stable")
+        ax = axes(ax, names)
+        rows, steps = name_rows(ax, names)
+        colours = palette(ax)
+        ax.plot(self.values[order], rows, "o", color=colours.ink, alpha=colours.pale)
+        for name, row, step, value in zip(names, rows, steps, self.values[order]):
+            mark(ax, None, (row - step / 2, row + step / 2), f"{name}: {plain(value)}, of made-up records")
+        numbers(ax, x=True)
+        finish(ax, self, self.headline, xlabel=self.xlabel, errors="no error bars", grid="x")
         ax.set_xlim(0, 1)
         return ax
+
+    @property
+    def headline(self) -> str:
+        return f"Among made-up records, {self.naming.name(self.ranking[0])} comes first; how sure that is was not released"

@@ -14,6 +14,7 @@ from ...errors import PlanError
 from ...public.frozen import settle
 from ...release.certificate import Certificate
 from ...release.explanation import Explanation, checked_level, frame
+from ..common import sentences
 from . import plots as local_plots
 from .moments import ONE_SIDED
 
@@ -352,7 +353,18 @@ class LocalExplanation(Explanation):
         order, (lower, upper) = self.order, self.interval()
         return frame([self.features[i] for i in order], self.values[order], lower[order], upper[order])
 
-    def plot(self, ax: Any = None, most: int = 20) -> Any:
+    @property
+    def headline(self) -> str:
+        if self.std is None or self.told is False:
+            return "Within the noise: nothing can be told around this record" if self.told is False else ""
+        lower, upper = sentences.together(self, len(self.features))
+        rises = [self.naming.name(self.features[i]) for i in self.order if lower[i] > 0]
+        falls = [self.naming.name(self.features[i]) for i in self.order if upper[i] < 0]
+        said = [f"{way} with {sentences.some(names)}" for way, names in (("rises", rises), ("falls", falls)) if names]
+        around = f"around {self.label}" if self.label else "around this record"
+        return f"{sentences.capital(self.output)} {' and '.join(said)}, {around}" if said else f"No slope is sure {around}"
+
+    def plot(self, ax: Any = None, most: int = 12) -> Any:
         """Signed bars with error bars, the largest on top, at most `most` of them; a heat map where features have a `shape`."""
         if self.shape is not None:
             return self.heat_map(ax)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,9 @@ import pandas as pd
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
 from ...release.explanation import Explanation, checked_level, frame
+from ...release.handing_on import shap_explanation
+from ..common import sentences
+from ..common.canvas import brief
 from ..common.rankings import OrderedFeatures
 from ..common.results import AnyCurve
 from . import plots as shapley_plots
@@ -149,13 +153,45 @@ class ShapValuesResult(OrderedFeatures):
         """The features by size, with their tiers and error bars."""
         return _in_order(self)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Bars with error bars, the largest on top; the shade changes where the order is sure."""
-        return shapley_plots.bars(self, ax)
+    @property
+    def headline(self) -> str:
+        lower, upper = sentences.together(self, len(self.features))
+        way = {n: "up" if low > 0 else "down" for n, low, high in zip(self.features, lower, upper) if low > 0 or high < 0}
+        first, whose = self.tiers()[0], f"the prediction{f' for {self.label}' if self.label else ''}"
+        if not way:
+            return f"No feature's part in {whose} stands out of the noise"
+        if len(first) == 1 and first[0] in way and len(self.features) > 1:
+            return sentences.begun(f"{brief(self.naming.name(first[0]))} moves {whose} most: {way[first[0]]}", self, first[0])
+        sides = [[self.naming.name(n) for n in self.ranking if way.get(n) == side] for side in ("up", "down")]
+        said = [
+            f"{sentences.some(names)} {'push' if len(names) > 1 else 'pushes'} it {s}"
+            for names, s in zip(sides, ("up", "down"))
+            if names
+        ]
+        lead = next(name for name in self.ranking if name in way and way[name] == ("up" if sides[0] else "down"))
+        return sentences.begun(" and ".join(said).replace(" it ", f" {whose} ", 1), self, lead)
 
-    def waterfall(self, ax: Any = None, most: int = 12) -> Any:
-        """One value after the other, from the mean prediction (or from 0) to the prediction (or to the sum of the values)."""
-        return shapley_plots.waterfall(self, ax, most)
+    def plot(self, ax: Any = None, record: Mapping[str, Any] | None = None) -> Any:
+        """Bars with error bars, the largest on top; a dotted line where the order is sure.
+
+        `record` is the record that was asked about, if you wish to see its values beside the names. It is public to whoever has
+        it, drawn, and kept nowhere: results hold no record.
+        """
+        return shapley_plots.bars(self, ax, record)
+
+    def to_shap(self) -> Any:
+        """A `shap.Explanation`, for `shap.plots.waterfall` and `bar`: values with error bars, and no data inside."""
+        lower, upper = self.interval()
+        base = 0.0 if self.base is None else self.base
+        names = [self.naming.name(name) for name in self.features]
+        return shap_explanation(self.values, lower, upper, names, base, self.naming.output)
+
+    def waterfall(self, ax: Any = None, most: int = 12, record: Mapping[str, Any] | None = None) -> Any:
+        """One value after the other, from the mean prediction (or from 0) to the prediction (or to the sum of the values).
+
+        `most` is how many of them are shown one by one; `record` shows the values of the record beside the names, as in `plot`.
+        """
+        return shapley_plots.waterfall(self, ax, most, record)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -309,13 +345,17 @@ class ShapRankingResult(Explanation):
         places = range(1, len(self.picked) + 1)
         return frame(self.picked, value, lower, upper, place=places, tier=[tier[name] for name in self.picked])
 
-    def plot(self, ax: Any = None) -> Any:
-        """The ranking from top to bottom: bars with error bars where values are known, names alone otherwise."""
-        if self.magnitudes is not None:
-            return shapley_plots.ranking(self, ax)
-        ax = shapley_plots.ranking(replace(self, records=self.records or 1), ax)
-        ax.set_xlabel(self.text + (f" · {self.label}" if self.label else ""))
-        return ax
+    @property
+    def headline(self) -> str:
+        names = [brief(self.naming.name(name)) for name in self.picked]
+        return f"Ranked by their part in the prediction: {', then '.join(names[:3])}{' …' if len(names) > 3 else ''}"
+
+    def plot(self, ax: Any = None, record: Mapping[str, Any] | None = None) -> Any:
+        """The ranking from top to bottom: bars with error bars where values are known, names alone otherwise.
+
+        `record` shows the values of the record that was asked about beside the names; it is kept nowhere.
+        """
+        return shapley_plots.ranking(self, ax, record)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -381,6 +421,16 @@ class ShapImportanceResult(OrderedFeatures):
             above = np.maximum(above, np.quantile(unseen - errors, (1 + level) / 2, axis=0))
         return self.values - np.where(used, below, 0.0), self.values + np.where(used, above, 0.0)
 
+    def to_shap(self) -> Any:
+        """A `shap.Explanation` of one row, for `shap.plots.bar`: mean sizes with error bars, and no data inside."""
+        lower, upper = self.interval()
+        return shap_explanation(self.values, lower, upper, [self.naming.name(n) for n in self.features], 0.0, self.naming.output)
+
+    @property
+    def headline(self) -> str:
+        none = "No feature's importance stands out of the noise"
+        return sentences.leading(self, "{} moves predictions most", "{} move predictions most", none)
+
     def to_frame(self) -> pd.DataFrame:
         """The features by importance, with their tiers and error bars."""
         return _in_order(self)
@@ -441,6 +491,18 @@ class ShapDependenceResult(AnyCurve):
         most_of_one = self.widest - self.cap
         more = np.where(unknown, most_of_one, np.minimum(more, most_of_one))
         return lower - more[1], upper + more[0]
+
+    @property
+    def height(self) -> str:
+        return f"{self.ylabel} of {self.naming.name(self.feature)}"
+
+    def _under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        places = [i for i, value in enumerate(self.x) if isinstance(value, int | float) and not isinstance(value, bool)]
+        if self.categorical or len(places) < 2:
+            return None
+        x = np.array([self.x[i] for i in places], dtype=float)
+        ends = np.array(self.edges) if self.edges else np.concatenate([[x[0]], (x[:-1] + x[1:]) / 2, [x[-1]]])
+        return ends[:-1], ends[1:], self.counts[places]
 
     def to_frame(self) -> pd.DataFrame:
         return super().to_frame().assign(count=self.counts)

@@ -11,12 +11,13 @@ import pandas as pd
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
+from ...public.figure import plain
 from ...release.answer import Mean
 from ...release.explanation import Explanation, frame
 from ...release.uncounted import percent
+from ..common import sentences
 from ..common.plots import estimates as draw_estimates
-from .plots import completeness as draw_completeness
-from .plots import counts as draw_counts
+from . import plots
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,8 +52,12 @@ class Counts(Explanation):
     def to_frame(self) -> pd.DataFrame:
         return frame(self.feature, self.counts, *self.interval(), x=self.x, **self._beside())
 
+    @property
+    def headline(self) -> str:
+        return plots.spread(self)
+
     def plot(self, ax: Any = None) -> Any:
-        return draw_counts(self, ax)
+        return plots.counts(self, ax)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,8 +98,16 @@ class Estimates(Explanation):
     def to_frame(self) -> pd.DataFrame:
         return frame(self.features, self.values, *self.interval(), aggregate=self.aggregate, **self._beside())
 
+    @property
+    def headline(self) -> str:
+        if len(self.values) > 1:
+            return f"{sentences.capital(self.aggregate)}s of {len(self.values)} formulas"
+        half = float(self._half_widths(0.95)[0])
+        within = f"{sentences.about(float(self.values[0]), half)} (±{plain(half, 2)})"
+        return f"The {self.aggregate} of {self.naming.name(self.features[0])} is about {within}"
+
     def plot(self, ax: Any = None) -> Any:
-        return draw_estimates(self, ax)
+        return draw_estimates(self, ax, xlabel=self.aggregate, sentence=self.headline)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -159,8 +172,17 @@ class CompletenessResult(Explanation):
         """One line per column and condition, which is in `x`."""
         return frame(self.features, self.shares, *self.interval(), x=self.conditions)
 
+    @property
+    def headline(self) -> str:
+        lower, _ = sentences.together(self, len(self.shares))
+        most = int(np.argmax(lower))
+        if lower[most] <= 0:
+            return "No column has cells that are not as declared, above the noise"
+        share = percent(min(float(self.shares[most]), 1.0), float(self._half_widths(0.95)[most]))[0]
+        return f"About {share} of {self.naming.name(self.features[most])} is {self.conditions[most]}"
+
     def plot(self, ax: Any = None) -> Any:
-        return draw_completeness(self, ax)
+        return plots.completeness(self, ax)
 
 
 def _listed(names: Iterable[str]) -> str:
