@@ -73,7 +73,7 @@ class Sender:
 
 
 def _dumped(content: Any, name_of: Any) -> bytes:
-    class Pickler(cloudpickle.Pickler):
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, one: Any) -> Any:
             return name_of(one)
 

@@ -1,7 +1,7 @@
 """The other side of `processes`: one process that reads its part of a table and answers with whole numbers alone.
 
-Its standard output and error lead nowhere. Whatever goes wrong is one word, and no reason leaves the process. It ends with the one
-that started it, however that ends.
+Its standard output and error lead nowhere. Whatever goes wrong is one word, and no reason leaves the process. It ends with the
+process that started it, however that ends.
 """
 
 from __future__ import annotations
