@@ -67,6 +67,9 @@ def explain(
     changed: Annotated[
         str, typer.Option(help="Why the table is another one than before; written to the ledger. Nothing earlier is replayed.")
     ] = "",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that read the table side by side; default: workers: of the study, or one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Release everything a study lists: JSON, pictures and one HTML page. Identical requests are free.
@@ -79,7 +82,7 @@ def explain(
 
     if pictures:
         report.pyplot()
-    opened = Study.load(study, create=create, changed=changed).settled()
+    opened = Study.load(study, create=create, changed=changed, workers=workers).settled()
     _check_budget(opened)
     folder = output or opened.output
     _check_folder(folder, opened, pictures)

@@ -6,6 +6,7 @@
     budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account, and accounting: either for the better of both
     ledger: study.db               # without it ledger.db beside the study
     neighbors: replace             # or add-remove, with expected_rows: 10000
+    workers: 4                     # processes that read the table; one by default
     unit: {column: patient_id, max_rows: 3}
     models:
       risk: {load: "models.py:risk", output: [0, 1], trained_on: other data}
@@ -67,6 +68,7 @@ KNOWN = {
     "neighbors",
     "unit",
     "expected_rows",
+    "workers",
     "models",
     "clusterings",
     "releases",
@@ -100,6 +102,7 @@ class Declared:
     neighbors: Any
     unit: Unit
     expected_rows: Any
+    workers: Any
     releases: tuple[Release, ...]
     data: Path
     name: str | None
@@ -136,6 +139,7 @@ class Declared:
             content.get("neighbors", "replace"),
             _unit(path.name, content),
             content.get("expected_rows"),
+            content.get("workers"),
             releases,
             folder / str(content["data"]),
             _text(path.name, content, "name"),
@@ -179,13 +183,17 @@ class Study:
         return replace(self, releases=tuple(releases))
 
     @classmethod
-    def load(cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False) -> Study:
+    def load(
+        cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False, workers: int | None = None
+    ) -> Study:
         """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
 
         `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
-        `changed` says why the table is another one than before.
+        `changed` says why the table is another one than before; `workers` is how many processes read it, instead of what the
+        study says.
         """
         declared = Declared.load(path)
+        reading: dict[str, Any] = {} if preview else {"workers": declared.workers if workers is None else workers}
         ledger = declared.folder / (declared.ledger or LEDGER)
         there = ledger.exists()
         if not (there or create or preview):
@@ -202,8 +210,8 @@ class Study:
             create=create or not there,
             changed=changed,
         )
-        session = opened(ledger=ledger if there else Ledger(None))
-        start = functools.partial(opened, ledger=ledger)
+        session = opened(ledger=ledger, **reading) if there else opened(ledger=Ledger(None))
+        start = functools.partial(opened, ledger=ledger, **reading)
         return cls(session, declared.releases, declared.folder, declared.output, not there, start, declared.audits)
 
 

@@ -72,6 +72,17 @@ def kept_as_tried(boxes: Iterable[BlackBox], schema: Schema, asking: Asking = DE
         _kept.reset(token)
 
 
+def as_tried(box: BlackBox, schema: Schema, asking: Asking) -> Passed:
+    """The trial that counts here, for other processes, which do not try a black box again."""
+    ready, kept = tried(box, schema, asking), _kept.get().get(box)
+    return kept if kept is not None and kept.ready is ready else _passed[box]
+
+
+def arrived(box: BlackBox, passed: Passed) -> None:
+    """Take a black box that came from another process as it was tried there."""
+    _passed[box] = passed
+
+
 def tried(box: BlackBox, schema: Schema, asking: Asking | None = None, again: bool = False) -> Any:
     """The black box as it passed its trial, for the last schema; `again` tries it even if it passed before."""
     kept = _kept.get().get(box)

@@ -259,7 +259,8 @@ class Channel:
             self._explainer, self.plan, self._account, self._asker,
             spend=cost, charges=_merged(charges), private=private, entry=entry, total=total,
         )  # fmt: skip
-        return with_labels(found, self._explainer, self.plan).certified(certificate)
+        named = replace(certificate, engine=self._engine.name)
+        return with_labels(found, self._explainer, self.plan).certified(named)
 
     def without_noise(self, totals: Totals, query: Sum, why: str) -> list[int]:
         """Exact totals, for evaluation on data that may be shown. The account is marked as not private first."""
