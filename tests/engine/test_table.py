@@ -351,9 +351,9 @@ def test_looking_up_compiled_or_not(monkeypatch):
 
 
 def test_a_file_of_another_kind_is_to_be_converted(tmp_path):
-    (tmp_path / "people.csv").write_text("age,sex\n30,F\n")
-    with pytest.raises(pel.DataError, match=r"only Parquet files are read.*read_csv.*to_parquet"):
-        open_table(tmp_path / "people.csv")
+    (tmp_path / "people.xlsx").write_text("age,sex\n30,F\n")
+    with pytest.raises(pel.DataError, match=r"only Parquet .* and CSV files .* are read.*read_excel.*to_parquet"):
+        open_table(tmp_path / "people.xlsx")
 
 
 def test_sums_over_records_share_one_pass(monkeypatch):

@@ -102,6 +102,17 @@ def test_a_forest_of_three_classes():
     assert curve.y[0] < 0.2 and curve.y[-1] > 0.8 and curve.certificate.status == "proved"
 
 
+def test_all_classes_for_one_charge():
+    models = pel.Model.each_class(forest(), trained_on="other data")
+    assert list(models) == ["high", "low", "mid"]
+    session = pel.Session(PEOPLE, SCHEMA, budget=pel.Budget(epsilon=900))
+    found = session.release({name: pel.PartialDependence(model, "age", points=5) for name, model in models.items()}, epsilon=900)
+    assert float(session.remaining.epsilon) == 0
+    assert np.allclose(sum(found[name].y for name in models), 1, atol=0.1)
+    with pytest.raises(pel.ModelError, match="names of their classes"):
+        pel.Model.each_class(lambda d: d["age"], output=(0, 1), trained_on="other data")
+
+
 @pytest.mark.parametrize("zipmap", [True, False])
 def test_onnx_files(tmp_path, zipmap):
     skl2onnx = pytest.importorskip("skl2onnx")

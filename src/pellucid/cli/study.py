@@ -1,8 +1,8 @@
 """A study file: data, schema, models and a list of releases, as YAML or JSON, for the command line.
 
     name: ward-7
-    data: people.parquet
-    schema: schema.yaml            # or the columns themselves under `features:`
+    data: people.parquet           # or a .csv file
+    schema: schema.yaml            # or CSVW, Frictionless, Croissant; or the columns themselves under `features:`
     budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account, and accounting: either for the better of both
     ledger: study.db               # without it ledger.db beside the study
     neighbors: replace             # or add-remove, with expected_rows: 10000

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import mmap
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,17 +19,17 @@ import pyarrow.parquet as pq
 
 from ..errors import DataError, ReleaseFailed
 from ..public.schema import Date, Datetime, Feature
+from .csv_files import DELIMITED, CsvTable
 from .decode import is_text
 from .decode_dates import is_temporal
+from .files import State, attempt, check_state, let_pass, state_of
 from .shield import CHANGED
-
-T = TypeVar("T")
 
 UNREADABLE = "the data file cannot be read as Parquet; check the path and that it was written completely."
 PARQUET = (".parquet", ".pq")
 NOT_PARQUET = (
-    "only Parquet files are read, and the data file is none; convert it first, for example "
-    "pandas.read_csv('people.csv').to_parquet('people.parquet'), or give a session the DataFrame itself."
+    "only Parquet (.parquet) and CSV files (.csv, .tsv) are read, and the data file is none; convert it first, for "
+    "example pandas.read_excel('people.xlsx').to_parquet('people.parquet'), or give a session the DataFrame itself."
 )
 
 
@@ -91,7 +90,7 @@ class MemoryTable:
         for place, field in enumerate(table.schema):
             if field.name != self.ids and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
                 # More than two gigabytes of different texts have no dictionary, and stay as they are.
-                encoded = _attempt(table.column(place).dictionary_encode)
+                encoded = attempt(table.column(place).dictionary_encode)
                 table = table if encoded is None else table.set_column(place, field.name, encoded)
         # Measured first and then written in place: a buffer that grows would need twice the memory for a moment.
         measured = pa.MockOutputStream()
@@ -117,18 +116,6 @@ def _write(table: pa.Table, sink: pa.NativeFile) -> None:
         writer.write_table(table)
 
 
-State = tuple[int, ...]
-"""What tells one state of a file from another."""
-
-TICK = 12_000_000
-"""Nanoseconds, more than the clock of a file system takes for a step: later changes get a later time."""
-
-
-def _state(stat: os.stat_result) -> State:
-    # The time of the last change of any kind is the operating system's: unlike that of the last writing, nobody can set it back.
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
-
-
 class ParquetTable:
     """One Parquet file, or a folder of them, read a batch at a time.
 
@@ -140,10 +127,10 @@ class ParquetTable:
     def __init__(self, paths: Sequence[Path], ids: str | None = None):
         # Wherever this process goes meanwhile.
         self.paths = [path.absolute() for path in paths]
-        states = _attempt(self._look)
+        states = attempt(self._look)
         if states is not None:
-            _let_pass(states)
-        footers = _attempt(lambda: [pq.read_metadata(path) for path in self.paths])
+            let_pass(states)
+        footers = attempt(lambda: [pq.read_metadata(path) for path in self.paths])
         if states is None or footers is None:
             raise DataError(UNREADABLE if all(path.suffix in PARQUET for path in self.paths) else NOT_PARQUET)
         schemas = [{field.name: field.type for field in footer.schema.to_arrow_schema()} for footer in footers]
@@ -154,10 +141,10 @@ class ParquetTable:
         self._texts = [name for name, kind in self.types.items() if is_text(kind) and name != ids]
 
     def _look(self) -> list[State]:
-        return [_state(os.stat(path)) for path in self.paths]
+        return [state_of(os.stat(path)) for path in self.paths]
 
     def check_unchanged(self) -> None:
-        if _attempt(self._look) != self._states:
+        if attempt(self._look) != self._states:
             raise ReleaseFailed(CHANGED)
 
     def kept(self) -> ParquetTable:
@@ -187,13 +174,13 @@ class ParquetTable:
                 if not some:
                     continue
                 with pa.OSFile(str(path)) as file:
-                    _check_state(file, state)
+                    check_state(file, state)
                     texts = [name for name in self._texts if name in columns]
                     reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20, read_dictionary=texts)
                     read = reader.iter_batches(size, row_groups=some, columns=list(columns), use_threads=False)
                     for batch in _of_size(_between(read, groups[some[0]][0], start, stop), size):
                         yield {name: batch.column(name) for name in columns}
-                    _check_state(file, state)
+                    check_state(file, state)
         except Exception:
             broken = True
         if broken:
@@ -231,33 +218,21 @@ def _of_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Record
         yield pa.Table.from_batches(waiting)
 
 
-def _check_state(file: pa.OSFile, state: State) -> None:
-    if _state(os.fstat(file.fileno())) != state:
-        raise ReleaseFailed(CHANGED)
-
-
-def _let_pass(states: Sequence[State]) -> None:
-    """Wait until whatever happens to these files from now on has a later time than what happened last."""
-    wait = max(state[-1] for state in states) + TICK - time.time_ns()
-    if 0 < wait <= TICK:
-        time.sleep(wait / 1e9)
-
-
-def _attempt(action: Callable[[], T]) -> T | None:
-    """What the action gives, or None. Errors are raised by callers afterwards, so that none has a library's message behind it."""
-    try:
-        return action()
-    except Exception:
-        return None
-
-
 def open_table(data: Any, columns: Sequence[str] | None = None, ids: str | None = None) -> Table:
-    """Anything with an Arrow stream (pandas, polars, pyarrow), a dict of arrays, or a Parquet path.
+    """Anything with an Arrow stream (pandas, polars, pyarrow), a dict of arrays, an array, or the path of a Parquet or CSV file.
 
     Only `columns` are looked at where they are given; `ids` is the one that says whose a row is.
     """
     if isinstance(data, str | os.PathLike):
-        return _open_parquet(Path(data), ids)
+        path = Path(data)
+        return CsvTable(path) if path.suffix in DELIMITED else _open_parquet(path, ids)
+    if isinstance(data, np.ndarray):
+        return _from_columns(_columns_of(data, columns), columns, ids)
+    if hasattr(data, "tocsr") and hasattr(data, "nnz"):
+        raise DataError(
+            "sparse matrices are not supported: a cell that is left out could be a zero or a missing value. Give the declared "
+            "columns as a table, for example pandas.DataFrame(matrix[:, chosen].toarray(), columns=names)."
+        )
     if isinstance(data, pd.DataFrame):
         return _from_columns([(str(name), data.iloc[:, i]) for i, name in enumerate(data.columns)], columns, ids)
     if isinstance(data, Mapping):
@@ -265,14 +240,28 @@ def open_table(data: Any, columns: Sequence[str] | None = None, ids: str | None 
     if not isinstance(data, pa.Table) and not hasattr(data, "__arrow_c_stream__"):
         raise DataError(
             f"data of type {type(data).__name__} is not supported; give a pandas, polars or pyarrow table, a dict of arrays, "
-            "or the path of a Parquet file."
+            "a NumPy array, or the path of a Parquet or CSV file."
         )
-    arrow = data if isinstance(data, pa.Table) else _attempt(lambda: pa.table(data))
+    arrow = data if isinstance(data, pa.Table) else attempt(lambda: pa.table(data))
     if arrow is None:
         raise DataError("the table could not be read as an Arrow stream; try a pandas or polars DataFrame.")
     if len(set(arrow.column_names)) < len(arrow.column_names):
         raise DataError("the table has two columns of the same name; rename one of them.")
     return MemoryTable(arrow if columns is None else arrow.select([c for c in columns if c in arrow.column_names]), ids)
+
+
+def _columns_of(array: np.ndarray, names: Sequence[str] | None) -> list[tuple[str, Any]]:
+    """The columns of an array: by the names of its fields, or else in the order of the schema."""
+    if array.dtype.names:
+        return [(name, array[name]) for name in array.dtype.names]
+    wide = array.shape[1] if array.ndim == 2 else 1
+    if names is None or array.ndim not in (1, 2) or wide != len(names):
+        said = "" if names is None else f", which are {len(names)}: {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+        raise DataError(
+            f"an array has no names, so its columns must be those of the schema, in that order{said}; it has the shape "
+            f"{'×'.join(map(str, array.shape[1:])) or 'of one column'} beside its rows. Give it so, or as a DataFrame with names."
+        )
+    return list(zip(names, array.T if array.ndim == 2 else [array]))
 
 
 def _open_parquet(path: Path, ids: str | None) -> ParquetTable:
@@ -316,11 +305,11 @@ def _to_arrow(column: Any, ids: bool = False) -> pa.Array:
         levels = pa.array(kind.categories) if floats else _texts(kind.categories, ids)
         array = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), levels)
     elif kind is not None and not pd.api.types.is_object_dtype(kind):
-        array = _attempt(lambda: pa.array(column, from_pandas=True))
+        array = attempt(lambda: pa.array(column, from_pandas=True))
     if array is None:
         # Python objects have no type of their own, and guessing one from all cells would let a single cell decide how
         # every other one is read. So each cell becomes text by itself.
-        array = _attempt(lambda: _texts(column, ids))
+        array = attempt(lambda: _texts(column, ids))
     if array is None:
         raise DataError("a column of the table is not a sequence of cells; give one-dimensional columns.")
     return array
@@ -376,7 +365,9 @@ def check_types(table: Table, features: Mapping[str, Feature], unit_column: str 
             )
         if is_temporal(kind) and name in features:
             if not isinstance(features[name], Date | Datetime):
-                raise DataError(f"column {name!r} holds {kind}; declare it as pel.Date(first, last) or as pel.Datetime.")
+                raise DataError(
+                    f"column {name!r} holds {kind}; declare it as pel.Date or pel.Datetime, or convert it to numbers."
+                )
         elif not (_is_numeric(kind) or is_text(kind) or pa.types.is_null(kind)):
             raise DataError(f"column {name!r} holds {kind}; convert it to numbers or text before opening the session.")
 

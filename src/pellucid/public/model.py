@@ -99,6 +99,23 @@ class Model(BlackBox):
         super().__init__(predictor, features, trained_on, input, name)
         settle(self, output=output, positive=positive, precision=_checked_precision(precision, output), method=method)
 
+    @classmethod
+    def each_class(cls, predictor: Any, **options: Any) -> dict[Any, Model]:
+        """A model for every class of a classifier, by name: a list of explanations of them is released for one charge.
+
+        `options` are those of a model, but for `positive`.
+
+        >>> from sklearn.dummy import DummyClassifier
+        >>> fitted = DummyClassifier().fit([[0], [0], [0]], ["low", "mid", "high"])
+        >>> list(Model.each_class(fitted, features=["age"], trained_on="other data"))
+        ['high', 'low', 'mid']
+        """
+        classes = getattr(recognised(predictor).predictor, "classes_", None)
+        if classes is None or "positive" in options:
+            raise ModelError("each_class() is for classifiers that know the names of their classes, and without positive=.")
+        listed = [c.item() if isinstance(c, np.generic) else c for c in classes]
+        return {one: cls(predictor, positive=one, **options) for one in listed}
+
     @property
     def declared(self) -> list[Any]:
         return [*self.output, *(given for given in (self.precision, self.method) if given is not None)]

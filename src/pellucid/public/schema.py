@@ -254,6 +254,11 @@ KINDS: dict[str, tuple[type[Feature], set[str]]] = {
 def _feature_from(name: str, entry: Any) -> Feature:
     if isinstance(entry, Mapping) and {"boolean", "bool"} & set(entry):
         raise SchemaError(f"column {name!r}: booleans are a category; write category: [false, true].")
+    if isinstance(entry, Mapping) and {"text", "string"} & set(entry):
+        raise SchemaError(
+            f"column {name!r}: free text has no bounds. Declare the values it may take (category: […]) or a number made "
+            "of it (its length, a score), or leave the column out."
+        )
     found = [kind for kind in KINDS if isinstance(entry, Mapping) and kind in entry]
     if len(found) != 1:
         raise SchemaError(
