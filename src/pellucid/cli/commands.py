@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PellucidError
-from . import attack, audit, check, formulas, ledgers, proofs, releases, schemas
+from . import attack, audit, check, formulas, ledgers, proofs, releases, schemas, verify
 
 STOPPED = 130
 """What a shell calls a program that was stopped with Ctrl-C. Typer makes it an Exit of this code."""
@@ -23,6 +23,7 @@ app.add_typer(attack.app)
 app.add_typer(formulas.app)
 app.add_typer(proofs.app)
 app.add_typer(schemas.app, name="schema")
+app.add_typer(verify.app)
 app.add_typer(ledgers.app, name="ledger")
 
 

@@ -212,6 +212,13 @@ class Ledger:
                 self._checked_release(entry, text)
         return found
 
+    def texts(self, account: str) -> list[str]:
+        """All that was released from an account, oldest first, whatever table it was about."""
+        self._catch_up()
+        with self._store.reading() as turn:
+            found = [(entry, text) for entry, text in turn.everything() if entry.account == account and entry.kind == "commit"]
+        return [self._checked_release(entry, text) for entry, text in found]
+
     def reserve(
         self,
         account: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import io
 import math
@@ -70,14 +71,18 @@ def svg(explanation: Any, style: bool = True, **options: Any) -> str:
 def _finished(text: str, told: str, title: str, style: bool, width: float, height: float) -> str:
     body = text[text.index("<svg") :]
     inner = body[body.index(">") + 1 : body.rindex("</svg>")]
-    inner = re.sub(r"<metadata>.*?</metadata>", "", inner, flags=re.DOTALL)
+    # Its own style is for every element of a page, and its names are those of every other picture's.
+    inner = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", inner, flags=re.DOTALL)
+    inner = re.sub(r'<g id="[^"]*"', "<g", inner)
+    own = f"p{hashlib.sha256(inner.encode()).hexdigest()[:8]}"
+    inner = re.sub(r'\bid="', f'id="{own}', inner).replace("url(#", f"url(#{own}").replace('xlink:href="#', f'href="#{own}')
     for light, (name, _) in COLOURS.items():
         inner = inner.replace(light, f"var(--pel-{name})")
     # Words have no colour of their own where they are black, and no font that a page may not have.
     inner = re.sub(r"font: ([^;\"']*?)(\d+px) [^;\"]*", r"font: \1\2 'DejaVu Sans', Verdana, sans-serif", inner)
     inner = re.sub(r"<text style=\"(?![^\"]*fill)", '<text style="fill: var(--pel-text); ', inner)
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img" class="pellucid" '
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" class="pellucid" style="stroke-linejoin:round;stroke-linecap:butt" '
         f'width="{width:.0f}pt" height="{height:.0f}pt" viewBox="0 0 {width:.2f} {height:.2f}">'
     )
     return f"{head}<title>{html.escape(title)}</title>{f'<style>{STYLE}</style>' if style else ''}{inner}{told}</svg>"

@@ -119,7 +119,7 @@ def log_to(explanation: Explanation, run: Any, name: str) -> None:
             run.log_metric(f"{name}.epsilon", explanation.certificate.epsilon)
 
 
-def shap_explanation(values: Any, lower: Any, upper: Any, names: Any, base: Any = None, output: str = "") -> Any:
+def shap_explanation(values: Any, lower: Any, upper: Any, names: Any, base: Any = None) -> Any:
     """A `shap.Explanation` of released values with their error bars, and no data inside."""
     try:
         import shap
@@ -128,6 +128,6 @@ def shap_explanation(values: Any, lower: Any, upper: Any, names: Any, base: Any 
     # 95 % bars as the standard deviation that shap's fields are made for.
     spread = (upper - lower) / (2 * 1.96)
     return shap.Explanation(
-        values=values, base_values=base, data=None, feature_names=list(names), output_names=output or None,
+        values=values, base_values=base, data=None, feature_names=list(names),
         lower_bounds=lower, upper_bounds=upper, error_std=spread,
     )  # fmt: skip

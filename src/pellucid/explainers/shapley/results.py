@@ -184,7 +184,7 @@ class ShapValuesResult(OrderedFeatures):
         lower, upper = self.interval()
         base = 0.0 if self.base is None else self.base
         names = [self.naming.name(name) for name in self.features]
-        return shap_explanation(self.values, lower, upper, names, base, self.naming.output)
+        return shap_explanation(self.values, lower, upper, names, base)
 
     def waterfall(self, ax: Any = None, most: int = 12, record: Mapping[str, Any] | None = None) -> Any:
         """One value after the other, from the mean prediction (or from 0) to the prediction (or to the sum of the values).
@@ -424,7 +424,7 @@ class ShapImportanceResult(OrderedFeatures):
     def to_shap(self) -> Any:
         """A `shap.Explanation` of one row, for `shap.plots.bar`: mean sizes with error bars, and no data inside."""
         lower, upper = self.interval()
-        return shap_explanation(self.values, lower, upper, [self.naming.name(n) for n in self.features], 0.0, self.naming.output)
+        return shap_explanation(self.values, lower, upper, [self.naming.name(n) for n in self.features], 0.0)
 
     @property
     def headline(self) -> str:

@@ -93,7 +93,7 @@ def spread(result: Any) -> str:
     lower, upper = sentences.together(result, len(result.counts))
     name, top = brief(result.naming.name(result.feature)), int(np.argmax(lower))
     if len(lower) > 1 and lower[top] > np.delete(upper, top).max():
-        return f"{sentences.capital(name)}: {brief(cell(result, top))} is most common"
+        return sentences.begun(f"{name}: {brief(cell(result, top))} is most common", result, result.feature)
     if not result.categorical:
         best = _majority(np.maximum(lower, 0.0), np.maximum(upper, 0.0))
         if best is not None and best[1] - best[0] + 1 <= len(lower) / 2 and MISSING not in result.x:
