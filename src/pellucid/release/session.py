@@ -34,6 +34,9 @@ from .stream import Channel
 
 if TYPE_CHECKING:
     from ..audit.game import Row
+    from ..public.model import Model
+    from ..reports.draft import ReportDraft
+    from ..reports.report import Report
 
 
 class Session(Planning):
@@ -252,6 +255,40 @@ class Session(Planning):
         key = self._stream_key(request, explainer, plan.public)
         channel = Channel(explainer, plan, self._engine, self._account, key, request.text, Asker(by, purpose))
         return explainer.opened(plan, channel)
+
+    def report(
+        self,
+        model: Model | Report,
+        *,
+        epsilon: Any = None,
+        rho: Any = None,
+        share: Any = None,
+        kind: Kind | None = None,
+        **settings: Any,
+    ) -> ReportDraft:
+        """A whole report for one price: `print(report.plan)` says what it will hold, `report.release()` pays for it.
+
+        Give a model, with the settings of `pel.Report` by keyword, or a `pel.Report`. Without a price it is all that is left of
+        the account. The plan leaves out what could not be read at this price, and says so; the price is divided so that each
+        explanation is useful. Planning touches no data and charges nothing.
+
+        >>> import pellucid as pel
+        >>> schema = pel.Schema({"age": pel.Number(0, 99, integer=True), "sex": pel.Category(["F", "M"])})
+        >>> model = pel.Model(lambda d: d["age"] / 99, output=(0, 1), features=["age", "sex"], trained_on="other data")
+        >>> people = {"age": [20, 40, 60, 80] * 2500, "sex": ["F", "M"] * 5000}
+        >>> session = pel.Session(people, schema, budget=pel.Budget(epsilon=1.0))
+        >>> made = session.report(model, epsilon=1.0).release()
+        >>> "curve along age" in made, made.total
+        (True, ε = 1)
+        """
+        # The room of reports lies above this one, and is opened when somebody asks.
+        from ..reports.draft import ReportDraft
+        from ..reports.report import Report
+
+        wanted = model if isinstance(model, Report) else Report(model, **settings)
+        if isinstance(model, Report) and settings:
+            raise PlanError(f"{', '.join(settings)}: a pel.Report has its settings already; give them to it.")
+        return ReportDraft(self, wanted, self._account.offers(epsilon, rho, share, kind))
 
     def owner_report(self) -> Outcomes | None:
         """What became of the blocks of the last release that asked a function of blocks: answered, failed, too slow, too large.
