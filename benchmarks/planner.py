@@ -25,6 +25,7 @@ import pellucid as pel
 from pellucid.audit.transcript import Kept
 from pellucid.mechanisms import Spend
 from pellucid.release.door import Ask
+from pellucid.reports.draft import LAST
 
 CHOSEN, JUDGED = ("adult", "bike"), ("credit",)
 MOST = 10_000
@@ -91,10 +92,15 @@ def study(table: str, options) -> None:
     columns, schema, model = opened(table, options.shared)
     session = pel.Session(columns, schema, budget=pel.Budget(1.0))
     draft = session.report(pel.Report(model, most=options.most).without("interactions"), epsilon=1.0)
-    first = [step for step in draft.plan if step.candidate.first]
-    made = draft._released(first, "", "") if first else {}
-    plan = draft._planner.plan(made, {step.name: step.spend for step in first})
-    steps = [*first, *plan]
+    steps: list = []
+    plan, made = draft.plan, {}
+    while len(plan):
+        due = [step for step in plan if step.candidate.turn == plan[0].candidate.turn]
+        steps += due
+        if due[0].candidate.turn == LAST:
+            break
+        made |= draft._released(due, "", "")
+        plan = draft._planner.plan(made, {step.name: step.spend for step in steps})
     even = Spend("epsilon", Fraction(1, len(steps)))
     rows = []
     for step in steps:

@@ -50,8 +50,9 @@ class Candidate:
     """How far it usually goes, in words, with {} for the size."""
     about: str = ""
     """The feature it is about."""
-    first: bool = False
-    """Whether others wait for its answer."""
+    turn: int = 2
+    """When it is released: 0 before all others, since they depend on its answer; 1 for what tells how people are spread, by which
+    the rest is planned; 2 for the rest."""
     stands_in: Explainer | None = None
     """What it is planned as: a record asked about, or clusters that are not known yet, must not, or cannot, decide its price."""
 
@@ -67,18 +68,18 @@ def curve(report: Report, name: str) -> Candidate:
 
 def distribution(name: str) -> Candidate:
     beside = "where a cell would hold {} people if all held as many"
-    return Candidate(f"distribution of {name}", "distributions", Distribution(name), beside, name)
+    return Candidate(f"distribution of {name}", "distributions", Distribution(name), beside, name, turn=1)
 
 
 def importance(report: Report, schema: Schema) -> Candidate:
     if report.target is not None:
         explainer: Explainer = PermutationImportance(report.model, report.target, ranking=True)
-        return Candidate("importance", "importance", explainer, "where importances usually differ by about {}", first=True)
+        return Candidate("importance", "importance", explainer, "where importances usually differ by about {}", turn=0)
     background = report.public_background
     if background is None:
         background = public_records(report, schema, BACKGROUND)
     beside = "where mean sizes of Shapley values usually differ by about {}"
-    return Candidate("importance", "importance", _shapley(report, schema, background), beside, first=True)
+    return Candidate("importance", "importance", _shapley(report, schema, background), beside, turn=0)
 
 
 def _shapley(report: Report, schema: Schema, background: Any) -> ShapImportance:
@@ -115,7 +116,7 @@ def kmeans(report: Report, schema: Schema, leading: Sequence[str]) -> Candidate 
     if isinstance(report.clusters, Clustering):
         return None
     found = report.clusters if isinstance(report.clusters, PrivateKMeans) else _clusters(report, schema, leading)
-    return Candidate("clusters", "clusters", found, "where centres are told apart at about {}", first=True)
+    return Candidate("clusters", "clusters", found, "where centres are told apart at about {}", turn=0)
 
 
 def _clusters(report: Report, schema: Schema, leading: Sequence[str]) -> PrivateKMeans:

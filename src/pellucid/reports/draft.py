@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BudgetExceeded, PlanError
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
     from ..release.session import Session
 
 
+LAST = 2
+"""The turn after which nothing is planned anew."""
+
+
 class ReportDraft:
     """A report that was planned. `print(draft.plan)` says what it will hold; `draft.release()` pays for it.
 
-    What others wait for is released first, as one list; the rest is planned from the answers and released as a second one. Each
-    list is charged at once, and both together cost no more than the price of the report. Every price is settled by public things
-    and by what the report has released, so a report that was stopped goes on where it was: what was released is free.
+    What others wait for is released first, as one list; the rest is planned from the answers, and released as one list, or as two
+    where distributions come before curves. Each list is charged at once, and all of them together cost no more than the report.
+    Every price is settled by public things and by what the report has released, so a report that was stopped goes on where it
+    was: what was released is free.
     """
 
     def __init__(self, session: Session, report: Report, offers: list[Spend]):
@@ -48,25 +54,22 @@ class ReportDraft:
 
     def release(self, *, by: str = "", purpose: str = "") -> MadeReport:
         """Pay for it, read the table, and return what was found."""
-        plan = self.plan
-        first = [step for step in plan if step.candidate.first]
-        rest = [step for step in plan if not step.candidate.first]
         made: dict[str, Explanation] = {}
-        paid: dict[str, Spend] = {}
-        if first:
-            self._check_whole(first)
-            made |= self._released(first, by, purpose)
-            paid |= {step.name: step.spend for step in first}
-            plan = self._planner.plan(made, paid)
-            rest = list(plan)
-        lists = [step for step in rest if step.part != "questions"]
-        if lists:
-            made |= self._released(lists, by, purpose)
-        for step in rest:
-            if step.part == "questions":
-                made |= self._answered(step, by, purpose)
-        steps = {step.name: step for step in (*first, *rest)}
-        return MadeReport.of(self, plan, steps, made)
+        steps: dict[str, Step] = {}
+        plan, left_out = self.plan, dict.fromkeys(self.plan.left_out)
+        self._check_whole([step for step in plan if step.candidate.turn == plan[0].candidate.turn])
+        while len(plan):
+            due = [step for step in plan if step.candidate.turn == plan[0].candidate.turn]
+            lists = [step for step in due if step.part != "questions"]
+            made |= self._released(lists, by, purpose) if lists else {}
+            for step in due:
+                steps[step.name] = step
+                made |= self._answered(step, by, purpose) if step.part == "questions" else {}
+            if plan[0].candidate.turn == LAST:
+                break
+            plan = self._planner.plan(made, {name: step.spend for name, step in steps.items()})
+            left_out = dict.fromkeys(plan.left_out)
+        return MadeReport.of(self, replace(plan, left_out=tuple(left_out)), steps, made)
 
     def _check_whole(self, first: list[Step]) -> None:
         """Whether the account can pay for the whole report: half of one is rarely what was meant."""

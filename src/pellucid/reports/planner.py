@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import PlanError
+from ..explainers.statistics.results import Counts
 from ..mechanisms import Spend
 from ..release.account import part_of
 from ..release.explanation import Explanation
@@ -27,6 +28,10 @@ from .usual import READABLE, Usual
 
 if TYPE_CHECKING:
     from ..release.session import Session
+
+
+TURNS = ("first, because the others depend on it", "then, as far as it can be told now", "last, planned anew from the answers")
+"""What is said of steps, by their turn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +109,11 @@ class ReportPlan(Sequence[Step]):
     def __str__(self) -> str:
         wide = max(len(step.name) for step in self.steps)
         lines = [f"{self.title} for {self.price}: {len(self.steps)} explanations. Nothing is paid yet."]
-        waits = any(step.candidate.first for step in self.steps) and not all(step.candidate.first for step in self.steps)
-        if waits:
-            lines.append("  first, because the others depend on it:")
+        turn = -1
         for step in self.steps:
-            if waits and not step.candidate.first:
-                lines.append("  then, as far as it can be told now:")
-                waits = False
+            if step.candidate.turn != turn:
+                turn = step.candidate.turn
+                lines.append(f"  {TURNS[turn]}:")
             told = f"errors of about {step.error:.2g}, {step.relative:.0%} of how far it usually goes"
             lines.append(f"    {step.name:{wide}}  {step.share:5.1%}  {step.spend.text:<12}  {told}")
         lines += [f"  {left}" for left in self.left_out]
@@ -129,15 +132,24 @@ class Planner:
     def plan(self, made: Mapping[str, Explanation], paid: Mapping[str, Spend]) -> ReportPlan:
         """The steps that are left, once some were made and paid for; all of them before."""
         spent = sum((spend.amount for spend in paid.values()), Fraction(0))
+        self._look_at(made)
         left_out: list[LeftOut] = []
         wanted = [one for one in self._candidates(made, left_out) if one.name not in made]
         rest = Spend(self.total.currency, self.total.amount - spent)
         steps = self._divided(wanted, rest, left_out)
         if not steps and not made:
             raise PlanError(f"nothing of this report could be read for {self.total.text}: {'; '.join(map(str, left_out))}.")
-        steps.sort(key=lambda step: (not step.candidate.first, list(PARTS).index(step.part)))
+        steps.sort(key=lambda step: (step.candidate.turn, list(PARTS).index(step.part)))
         title = f"A report on {self.report.model.name}"
         return ReportPlan(title, self.total, str(self.session._account.together([self.total])), tuple(steps), tuple(left_out))
+
+    def _look_at(self, made: Mapping[str, Explanation]) -> None:
+        """Once it is known how people are spread, made-up people tell how far curves go, better than records from anywhere."""
+        counts = {one.feature: one for one in made.values() if isinstance(one, Counts)}
+        if counts.keys() != self.usual.spread_of.keys():
+            self.usual = Usual(self.session.schema, counts)
+            for key in [key for key, (known, _) in self._known.items() if known.part == "curves"]:
+                del self._known[key]
 
     def _candidates(self, made: Mapping[str, Explanation], left_out: list[LeftOut]) -> list[Candidate]:
         report, schema, wanted = self.report, self.session.schema, self.report.wanted
@@ -192,6 +204,9 @@ class Planner:
         if self.report.features is not None:
             return list(self.report.features)
         importance = made.get("importance")
+        known = [one.feature for one in made.values() if isinstance(one, Counts)]
+        if known:
+            return known
         order = (of.leading(importance) if importance is not None else []) or self._public_order()
         names = order[: self.report.most]
         rest = [name for name in self.columns if name not in names]
@@ -229,7 +244,7 @@ class Planner:
         search = self._once(
             "clusters", lambda: of.kmeans(report, schema, self._public_order()) or of.telling(report, schema, None)
         )
-        if search.first:
+        if search.turn == 0:
             found.append(search)
         key = "telling" if "clusters" in made else "telling, planned"
         return [*found, self._once(key, lambda: of.telling(report, schema, made.get("clusters")))]

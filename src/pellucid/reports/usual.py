@@ -6,7 +6,7 @@ they move by 0.01. The model is public, so what it does to public records tells 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from ..explainers.clusters.cluster_histograms import ClusterHistograms
 from ..explainers.clusters.private_kmeans import USEFUL, PrivateKMeans
-from ..explainers.curves import variation
 from ..explainers.curves.leaning import FLAT
 from ..explainers.curves.partial_dependence import PartialDependence
 from ..explainers.importance.permutation_importance import PermutationImportance
@@ -24,6 +23,7 @@ from ..explainers.local.local_linear import LocalLinear
 from ..explainers.shapley.shap_importance import ORDER, ShapImportance
 from ..explainers.shapley.shap_values import ShapValues
 from ..explainers.statistics.distribution import Distribution
+from ..explainers.statistics.results import Counts
 from ..mechanisms import Mechanism
 from ..public.rows import Rows
 from ..public.schema import Schema
@@ -42,14 +42,27 @@ NARROW = 1e-4
 class Usual:
     """What public records, drawn from the declared domains, tell about explanations of models."""
 
-    def __init__(self, schema: Schema):
+    def __init__(self, schema: Schema, spread_of: Mapping[str, Counts] | None = None):
         self.schema = schema
+        self.spread_of: Mapping[str, Counts] = spread_of or {}
+        """How people are spread along features, as far as it was released."""
         self._kept: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     @cached_property
     def rows(self) -> Rows:
         drawn = self.schema.sample(2 * PUBLIC_RECORDS, seed=8)
-        return Rows(self.schema, {name: drawn[name] for name in self.schema})
+        made_up = {name: self._drawn(name, counts) for name, counts in self.spread_of.items()}
+        return Rows(self.schema, {name: made_up.get(name, drawn[name]) for name in self.schema})
+
+    def _drawn(self, name: str, counts: Counts) -> np.ndarray:
+        """Values of made-up people, as common as they were released to be; features are taken as independent."""
+        rng, feature = np.random.default_rng(len(name)), self.schema[name]
+        cells = rng.choice(len(counts.x), 2 * PUBLIC_RECORDS, p=counts.shares)
+        if not counts.edges:
+            return np.array([feature.position(counts.x[cell]) for cell in cells], dtype=float)
+        low, high = np.array(counts.edges)[cells], np.array(counts.edges)[cells + 1]
+        found = low + (high - low) * rng.random(len(cells))
+        return np.rint(found) if getattr(feature, "integer", False) else found
 
     def _once(self, what: str, of: Any, make: Callable[[], Any]) -> Any:
         """What was found about this very object; it is kept beside it, so that no other takes its place."""
@@ -117,15 +130,19 @@ class Usual:
 
     def _of_curve(self, explainer: PartialDependence, plan: Plan) -> float:
         (along,) = plan.details.along
-        curves = along.shape.curves if along.shape is not None else self._curves(explainer, along)
+        public = along.shape is not None and not self.spread_of
+        curves = along.shape.curves if public else self._curves(explainer, along)
         return float(max(curves.mean(axis=0).std(), FLAT / 4) * explainer.model.range)
 
     def _curves(self, explainer: PartialDependence, along: Any) -> Any:
-        return self._once(
-            f"curves {len(along.grid)}",
-            explainer,
-            lambda: variation.public_curves(explainer.model, self.schema, along.name, along.grid),
-        )
+        """In parts of the model's range, by the people that are made up, or by public records."""
+
+        def make() -> np.ndarray:
+            lo, hi = explainer.model.output
+            answers = self.rows.predict_along(explainer.model, [(along.name, along.grid)])
+            return np.clip((answers - lo) / (hi - lo), 0.0, 1.0)
+
+        return self._once(f"curves {len(along.grid)}", explainer, make)
 
     def _of_increases(self, explainer: PermutationImportance) -> float:
         """How far apart increases of the loss are, for records whose truth is what the model answers."""
