@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -23,6 +24,7 @@ from .explainer import Explainer
 from .explanation import Explanation, from_json
 from .plan import Plan, Public
 from .preview import Outlook, Preview
+from .rehearsal import seconds
 from .released import Previews
 from .request import Request, is_answered_by, request_of
 from .several import Items, Priced, checked, is_list, priced, requests_of
@@ -128,6 +130,7 @@ class Planning:
             expected.typical,
             expected.at_most,
             expected.instead,
+            partial(seconds, explainer, plan),
         )
 
     def _previewed_list(self, items: Items, cost: dict[str, Any], kind: Kind | None) -> Previews:
