@@ -90,7 +90,7 @@ def run(folder: Path, console: Console) -> None:
         made.save(folder)
         console.print(str(made), highlight=False, soft_wrap=True)
         console.print("\n[bold]5. One certificate for all of it[/]")
-        console.print(f"   {made.certificate.summary.upper()}", highlight=False, soft_wrap=True)
+        console.print(f"   {made.certificate.status_line}", highlight=False, soft_wrap=True)
         console.print(f"   {pel.total([made.certificate])}", highlight=False, soft_wrap=True)
     else:
         console.print("   the budget of this ledger is spent: nothing more is read; the report of the first run is still there")

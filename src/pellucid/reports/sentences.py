@@ -78,30 +78,34 @@ def found(name: str, result: Explanation, output: str) -> list[Sentence]:
     return []
 
 
+def all_at_once(count: int) -> float:
+    """The level of single error bars with which so many hold together with 95 %: places are named after the noise was seen."""
+    return 1 - 0.05 / max(count, 1)
+
+
 def _of_curve(curve: AnyCurve, output: str) -> Sentence:
-    lower, upper = curve.interval()
-    high, low = int(np.argmax(curve.y)), int(np.argmin(curve.y))
+    """That it is higher at one place than at another: the ends, where these are far apart, or the highest and the lowest."""
+    lower, upper = curve.interval(all_at_once(len(curve.x)))
+    low, high = int(np.argmin(curve.y)), int(np.argmax(curve.y))
+    ends = not curve.categorical and abs(curve.y[-1] - curve.y[0]) >= 0.7 * float(np.ptp(curve.y)) > 0
+    if ends:
+        low, high = (0, -1) if curve.y[-1] > curve.y[0] else (-1, 0)
     sure = SURE if lower[high] > upper[low] else LIKELY
-    place = [f"{number(curve.y[i])} at {curve.feature} = {number(curve.x[i])}" for i in (low, high)]
-    if curve.categorical:
-        return Sentence(f"{output} is lowest, {place[0]}, and highest, {place[1]}", sure)
-    first, last = curve.y[0], curve.y[-1]
-    most = float(np.ptp(curve.y))
-    if most > 0 and abs(last - first) >= 0.7 * most:
-        verb = "rises" if last > first else "falls"
-        ends = f"from {number(first)} at {number(curve.x[0])} to {number(last)} at {number(curve.x[-1])}"
-        told = SURE if max(lower[0], lower[-1]) > min(upper[0], upper[-1]) else LIKELY
-        return Sentence(f"{output} {verb} with {curve.feature}, {ends}", told)
-    return Sentence(f"{output} is lowest, {place[0]}, and highest, {place[1]}", sure)
+    less, more = (f"{number(curve.y[i])} at {curve.feature} = {number(curve.x[i])}" for i in (low, high))
+    if not ends:
+        return Sentence(f"{output} is lower in one place, {less}, than in another, {more}", sure)
+    if high == 0:
+        return Sentence(f"{output} falls, from {more} to {less}", sure)
+    return Sentence(f"{output} rises, from {less} to {more}", sure)
 
 
 def _of_counts(counts: Counts) -> Sentence:
-    lower, upper = counts.interval()
+    lower, upper = counts.interval(all_at_once(len(counts.x)))
     most, shares = int(np.argmax(counts.counts)), counts.shares
     rest = np.delete(upper, most)
     sure = SURE if not len(rest) or lower[most] > rest.max() else LIKELY
     where = f"around {number(counts.x[most])}" if counts.edges else number(counts.x[most])
-    return Sentence(f"The commonest {counts.feature} is {where}, with {shares[most]:.0%} of the people", sure)
+    return Sentence(f"The commonest {counts.feature} is {where}, with about {shares[most]:.0%} of the people", sure)
 
 
 def _of_order(result: OrderedFeatures, name: str) -> Sentence:
@@ -118,19 +122,22 @@ def _of_order(result: OrderedFeatures, name: str) -> Sentence:
 
 
 def _of_decision(result: ShapValuesResult) -> Sentence:
-    clear = list(result.thresholded().items())[:3]
+    clear = list(result.thresholded(together=True).items())[:3]
     if not clear:
         return Sentence("No feature of the decision asked about stands out of the noise", LIKELY)
     parts = ", ".join(f"{name} ({'+' if value > 0 else '−'}{number(abs(value))})" for name, value in clear)
     end = ""
     if result.base is not None and result.prediction is not None:
         end = f", from a mean of {number(result.base)} to a prediction of {number(result.prediction)}"
-    return Sentence(f"The decision asked about was moved most by {parts}{end}", SURE)
+    return Sentence(f"The decision asked about was moved by {parts}{end}", SURE)
 
 
 def _of_slopes(result: LocalExplanation, name: str) -> Sentence:
-    (feature, value), *_ = result.top(1)
+    """The sign of the largest slope; that it is the largest is not claimed."""
+    first = result.order[0]
+    lower, upper = result.interval(all_at_once(len(result.features)))
+    feature, value = result.features[first], float(result.values[first])
     verb = "raise" if value > 0 else "lower"
-    told = SURE if result.told else LIKELY
-    said = f"{name.capitalize()}: around this record a higher {feature} would {verb} the prediction most"
-    return Sentence(f"{said}, by {number(abs(value))} over its whole range", told)
+    sure = SURE if lower[first] > 0 or upper[first] < 0 else LIKELY
+    said = f"{name.capitalize()}: around this record a higher {feature} would {verb} the prediction"
+    return Sentence(f"{said}, by about {number(abs(value))} over its whole range", sure)
