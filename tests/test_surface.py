@@ -16,11 +16,11 @@ SURFACE = {
         "Interactive LocalLinear PartialDependence PermutationImportance PrivateKMeans PrivatePlot PrivateRanking "
         "ShapDependence ShapImportance ShapRanking ShapValues Statistic"
     ),
-    "before a release": "DataCheck Plan Preview Previews",
+    "before a release": "DataCheck Plan Preview Previews Report ReportDraft ReportPlan",
     "results": (
         "Centres ClusterExplanation ClusterHistogram CompletenessResult Counts Curve DependenceCurve EffectCurve "
         "Estimates Explanation "
-        "Importance LocalExplanation LocalStream OverallInteractions PairInteractions Several ShapDependenceResult "
+        "Importance LocalExplanation LocalStream MadeReport OverallInteractions PairInteractions Several ShapDependenceResult "
         "Released ShapImportanceResult ShapRankingResult ShapValuesResult Uncounted Votes from_json load"
     ),
     "certificates": "Certificate Total total",

@@ -11,6 +11,7 @@ The rooms, each of which imports only from those above it:
     ledger        accounts, charges, hash chain
     release       plan → reserve → run → commit → certificate: sessions, streams, the door
     explainers    one folder a family; start with explainers/curves/partial_dependence.py
+    reports       whole reports for one price: the planner, the page, one certificate
     baselines     published mechanisms on plain arrays, for comparison
     cli           the command line, study files, reports, the demo
     surface       the names that `pellucid` offers

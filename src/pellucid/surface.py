@@ -66,6 +66,10 @@ from .release.preview import Preview
 from .release.released import Previews, Released
 from .release.session import Session
 from .release.uncounted import Uncounted
+from .reports.draft import ReportDraft
+from .reports.made import MadeReport
+from .reports.planner import ReportPlan
+from .reports.report import Report
 
 __all__ = [
     "AccountMismatch",
@@ -109,6 +113,7 @@ __all__ = [
     "LocalExplanation",
     "LocalLinear",
     "LocalStream",
+    "MadeReport",
     "MissingExtra",
     "Model",
     "ModelError",
@@ -129,6 +134,9 @@ __all__ = [
     "PrivateTraining",
     "ReleaseFailed",
     "Released",
+    "Report",
+    "ReportDraft",
+    "ReportPlan",
     "Schema",
     "SchemaError",
     "Session",

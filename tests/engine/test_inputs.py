@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pellucid as pel
+from pellucid.engine import csv_files
 from pellucid.engine.local import LocalEngine
 from pellucid.public.schema import Unit
 
@@ -160,3 +161,25 @@ def test_five_hundred_categories():
     with pytest.raises(pel.SchemaError, match=r"… \(500 in all\)") as caught:
         schema["diagnosis"].position("other")
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4, 5, 12])
+def test_a_part_of_a_csv_file_is_read_from_where_it_begins(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "EVERY", 4)
+    lines = [f"{i},{'F' if i % 3 else ''}" for i in range(rows)]
+    table = csv_files.CsvTable(written(tmp_path, "\r\n\n".join(["age,sex", *lines]) + "\n"))
+    assert table.rows == rows and list(table.borders) == list(range(0, rows, 4))
+    for start in range(rows + 1):
+        for stop in range(start, rows + 1):
+            found = [cell for batch in table.batches(["age"], 2, start, stop) for cell in batch["age"].to_pylist()]
+            assert found == [str(i) for i in range(start, stop)]
+
+
+def test_several_processes_read_a_csv_file(tmp_path, monkeypatch, silent):
+    monkeypatch.setattr(csv_files, "EVERY", 8)
+    path = written(tmp_path, "age,sex,born\n" + "".join(f"{i},F,1990-01-01\n" for i in range(100)))
+    alone, several = (
+        pel.Session(path, SCHEMA, budget=pel.Budget(epsilon=10.0), workers=workers).release(pel.Distribution("age"), epsilon=1)
+        for workers in (None, 2)
+    )
+    assert alone.counts.sum() == 100 and (alone.counts == several.counts).all()

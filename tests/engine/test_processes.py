@@ -31,7 +31,9 @@ def table(rows=ROWS):
     rng = np.random.default_rng(1)
     a, b = rng.random(rows), rng.random(rows)
     word = rng.choice(["F", "M"], rows)
-    return pd.DataFrame({"a": a, "b": b, "y": np.clip(a * b + rng.normal(0, 0.1, rows), 0, 1), "s": word, "id": np.arange(rows) // 2})
+    return pd.DataFrame(
+        {"a": a, "b": b, "y": np.clip(a * b + rng.normal(0, 0.1, rows), 0, 1), "s": word, "id": np.arange(rows) // 2}
+    )
 
 
 def gone(pid):
@@ -93,9 +95,7 @@ def test_releases_of_one_process(relation, unit, silent, monkeypatch):
     for several in (None, 2):
         turn = iter(range(1000))
         monkeypatch.setattr("pellucid.mechanisms.labels.fresh", lambda turn=turn: pel_labels(next(turn)))
-        session = pel.Session(
-            data, PEOPLE, pel.Budget(99.0), neighbors=relation, unit=unit, expected_rows=ROWS, workers=several
-        )
+        session = pel.Session(data, PEOPLE, pel.Budget(99.0), neighbors=relation, unit=unit, expected_rows=ROWS, workers=several)
         found.append([session.release(one, epsilon=2.0) for one in study])
     for one, other in zip(*found):
         assert one.content() == other.content()
@@ -144,9 +144,9 @@ def test_nothing_of_a_worker_shows(capfd, recwarn):
     with pytest.raises(pel.ReleaseFailed, match="stays spent") as caught:
         engine.totals(Sum(tells, Box(1, 0, 1), columns=("a",)))
     assert CANARY not in str(caught.value) and caught.value.__cause__ is None and caught.value.__context__ is None
-    assert engine.totals(Sum(prints, Box(1, 0, 1), columns=("a",))) == LocalEngine(
-        table(), PEOPLE, "replace", pel.Unit()
-    ).totals(Sum(lambda rows: rows["a"][:, None], Box(1, 0, 1), columns=("a",)))
+    assert engine.totals(Sum(prints, Box(1, 0, 1), columns=("a",))) == LocalEngine(table(), PEOPLE, "replace", pel.Unit()).totals(
+        Sum(lambda rows: rows["a"][:, None], Box(1, 0, 1), columns=("a",))
+    )
     shown = capfd.readouterr()
     assert CANARY not in shown.out + shown.err and not [w for w in recwarn if CANARY in str(w.message)]
 

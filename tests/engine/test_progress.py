@@ -36,3 +36,12 @@ def test_short_work_shows_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     assert list(progress.track(iter(range(3)), 3, "reading")) == [0, 1, 2]
     assert terminal.getvalue() == ""
+
+
+def test_a_notebook_watches_although_it_is_no_terminal(monkeypatch, capsys):
+    shell = type("ZMQInteractiveShell", (), {})()
+    assert not progress.in_notebook()
+    monkeypatch.setitem(sys.modules, "IPython", type("Module", (), {"get_ipython": staticmethod(lambda: shell)}))
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    assert progress.in_notebook() and list(progress.track(slow(5), 5, "reading records")) == [0, 1, 2, 3, 4]
+    assert "reading records" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from pellucid.mechanisms.labels import Labels
 from pellucid.public.rows import Rows
 from pellucid.query import Joint, Records, Sum, parts_of
 from pellucid.query.bounds import Box
+from pellucid.release import planning
 from pellucid.release import session as session_module
 
 PURE, ZCDP = pel.Budget(1.0), pel.Budget(1.0, 1e-6, accounting="zcdp")
@@ -369,7 +370,8 @@ def test_a_model_is_tried_once_for_a_list(opened, curve, monkeypatch):
         anew.extend([box] * again)
         return whole(box, schema, asking, again)
 
-    monkeypatch.setattr(session_module, "tried", noted)
+    for module in (session_module, planning):
+        monkeypatch.setattr(module, "tried", noted)
     session.release([curve, pel.PartialDependence(curve.model, "bmi"), pel.PartialDependence(curve.model, "sex")], epsilon=0.9)
     assert anew == [curve.model]
 

@@ -66,7 +66,7 @@ def ledger_show(
     entries = ledger.history(account)
     if as_json:
         content = {"accounts": [_account_dict(a) for a in accounts], "entries": [_entry_dict(e) for e in entries]}
-        typer.echo(json.dumps({**content, "waiting": waiting}))
+        typer.echo(json.dumps({**content, "waiting": waiting, "unanswered": sorted(_unanswered(ledger, entries))}))
         return
     out = console()
     for a in accounts:
@@ -76,11 +76,13 @@ def ledger_show(
             highlight=False,
         )
     table = Table("no.", "day", "account", "what", "amount", "by", "purpose", "hash", box=None, header_style="bold")
+    unanswered = _unanswered(ledger, entries)
     for e in entries:
         amount = f"{e.amount / SCALE:.6g}" if e.amount else ""
         if e.pure is not None:
             amount = f"ε {e.pure / SCALE:.6g}, or ρ {amount}"
-        cells = (str(e.seq), e.day, e.account, _what(e), amount, e.by, e.purpose, e.hash[:12])
+        what = f"{_what(e)} ({STOPPED})" if e.seq in unanswered else _what(e)
+        cells = (str(e.seq), e.day, e.account, what, amount, e.by, e.purpose, e.hash[:12])
         table.add_row(*(escape(cell) for cell in cells))
     out.print(table)
     if waiting:
@@ -171,6 +173,17 @@ def _standing(account: Account) -> str:
     spent, whole = account.pure_spent, account.pure_budget
     pure = "" if spent is None or whole is None else f"pure epsilon spent {spent / SCALE:.6g} of {whole / SCALE:.6g}, or "
     return f"{pure}rho {rho}, left {either.left(account)}"
+
+
+STOPPED = "charged, nothing released: it was stopped, or is still running"
+"""Said of a charge without an answer."""
+
+
+def _unanswered(ledger: Ledger, entries: list[Entry]) -> set[int]:
+    """The numbers of charges for which nothing was released. Steps of a stream are answered together, and are left out."""
+    answered = {entry.refers_to for entry in entries if entry.kind == "commit"} | ledger.kept_beside()
+    charges = (entry for entry in entries if entry.kind == "reserve" and entry.seq not in answered)
+    return {entry.seq for entry in charges if '"stream"' not in entry.request}
 
 
 def _what(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""Commands that release: demo, preview, explain."""
+"""Commands that release: demo, preview, explain, report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ StudyFile = Annotated[
 def demo(
     output: Annotated[Path, typer.Option(help="Folder for the pictures, the page and the ledger.")] = Path("demo-output"),
 ) -> None:
-    """Train a model on a real health table and release three explanations of it."""
+    """Train a model on a real health table and release a whole report about it."""
     from .demo import run
 
     run(output, console())
@@ -117,6 +117,51 @@ def explain(
     if pictures and len(drawn) < len(released):
         undrawn = ", ".join(repr(item[0]) for item in released if item not in drawn)
         raise PellucidError(f"no picture could be drawn of {undrawn}; the numbers are in {str(folder)!r}.")
+
+
+@app.command("report")
+def whole_report(
+    study: StudyFile,
+    epsilon: Annotated[float | None, typer.Option(help="The ε of the whole report; default: all that is left.")] = None,
+    model: Annotated[str | None, typer.Option(help="Which model of the study; not needed if there is one.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column that the model predicts.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this part, such as curves; may be given several times.")] = None,
+    clusters: Annotated[int | None, typer.Option(help="Look for so many clusters, and tell them apart.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for the results; default: output: of the study, or results/.")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what would be released. Nothing is charged.")] = False,
+    by: Annotated[str, typer.Option(help="Who asks; written to the ledger.")] = "",
+    purpose: Annotated[str, typer.Option(help="What for; written to the ledger.")] = "",
+    create: Annotated[
+        bool, typer.Option("--create", help="Start the ledger that the study names and that is not there.")
+    ] = False,
+) -> None:
+    """Explain a model for one price: what is worth having, each part at the share it needs, on one page. Run again, it is free.
+
+    The study needs no releases: for it.
+    """
+    from ..reports.page import pyplot
+    from ..reports.report import Report
+    from .study import Study
+
+    pyplot()
+    opened = Study.load(study, create=create, preview=plan, report=True)
+    asked = Report(opened.model(model), target=target, clusters=clusters)
+    asked = asked.only(*only) if only else asked
+    draft = opened.session.report(asked, epsilon=epsilon)
+    typer.echo(str(draft.plan))
+    if plan:
+        return
+    folder = output or opened.output
+    _check_folder(folder, opened, pictures=False)
+    session = opened.started() if opened.new else opened.session
+    if opened.new:
+        typer.echo(f"{session.ledger.path} is a new ledger, with a budget of {session.whole}: keep it with the study")
+        draft = session.report(asked, epsilon=epsilon)
+    made = draft.release(by=by, purpose=purpose)
+    made.save(folder)
+    typer.echo(f"\n{made}\nwritten to {folder}")
 
 
 def _released(session: Session, study: Study, by: str, purpose: str) -> tuple[Released, ReleaseFailed | None]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingExtra
 from ..release.explanation import Explanation
+from ..reports.page import picture, pyplot
+
+__all__ = ["page", "picture", "pyplot", "write"]
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;color:#1f2933;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -26,33 +27,6 @@ td,th{padding:.25rem .7rem;border-bottom:1px solid #e4e7eb;text-align:left;verti
 .budget{background:#e4e7eb;border-radius:6px;overflow:hidden;height:1.1rem}.budget div{background:#62b6cb;height:100%}
 summary{cursor:pointer;color:#486581;margin:.6rem 0}
 """
-
-
-def pyplot() -> Any:
-    """What pictures are drawn with, or why they cannot be: asked before anything is paid for."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg", force=False)
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtra(
-            "pictures need matplotlib: install it with `pip install 'pellucid[plots]'`, or leave the pictures out."
-        ) from None
-    return plt
-
-
-def picture(explanation: Any, title: str = "") -> bytes:
-    """The plot of an explanation, or of anything with plot(), as PNG bytes."""
-    plt = pyplot()
-    axes = explanation.plot()
-    figure = axes.figure if hasattr(axes, "figure") else axes[0].figure  # several panels come as an array
-    if title:
-        figure.suptitle(title, fontsize=11, parse_math=False)
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
-    plt.close(figure)
-    return out.getvalue()
 
 
 def page(items: Sequence[tuple[str, Explanation]], title: str = "Explanations", budget: Any = None) -> str:

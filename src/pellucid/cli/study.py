@@ -108,29 +108,32 @@ class Declared:
     name: str | None
     ledger: str | None
     output: Path
+    models: Mapping[str, Model]
 
     @classmethod
-    def load(cls, path: str | Path) -> Declared:
-        """Read and check a study, and load its models."""
+    def load(cls, path: str | Path, *, report: bool = False) -> Declared:
+        """Read and check a study, and load its models. A report needs no list of releases."""
         path = Path(path)
         content = read_structured(path, "study")
         if not isinstance(content, Mapping):
             raise LoadError(f"{path.name}: a study is a mapping with data:, schema:, budget: and releases:.")
         _only(path.name, content, KNOWN)
-        for key in ("data", "budget", "releases"):
+        for key in ("data", "budget"):
             if key not in content:
                 raise PlanError(f"{path.name}: '{key}:' is missing.")
         folder = path.resolve().parent
         schema = _schema(path.name, content, folder)
         models = {str(name): _model(str(name), entry, folder) for name, entry in _section(path.name, content, "models").items()}
-        if not isinstance(content["releases"], list) or not content["releases"]:
+        if "releases" not in content and not report:
+            raise PlanError(f"{path.name}: 'releases:' is missing.")
+        if "releases" in content and (not isinstance(content["releases"], list) or not content["releases"]):
             raise PlanError(f"{path.name}: 'releases:' needs a list with at least one entry.")
         groups = {
             str(name): _clustering(str(name), entry, folder)
             for name, entry in _section(path.name, content, "clusterings").items()
         }
         boxes: dict[str, tuple[str, Mapping[str, Any]]] = {"model": ("models", models), "groups": ("clusterings", groups)}
-        releases = _releases(content["releases"], boxes, folder)
+        releases = _releases(content["releases"], boxes, folder) if "releases" in content else ()
         return cls(
             path.name,
             folder,
@@ -145,6 +148,7 @@ class Declared:
             _text(path.name, content, "name"),
             _text(path.name, content, "ledger"),
             folder / str(content.get("output", "results")),
+            models,
         )
 
     @property
@@ -167,6 +171,17 @@ class Study:
     """Starts the ledger, and opens the session with it."""
     audits: Path
     """Where the results of audits of its releases are kept."""
+    models: Mapping[str, Model]
+    """Its models by name."""
+
+    def model(self, name: str | None) -> Model:
+        """One of its models; the name is needed where there are several."""
+        if name is None and len(self.models) == 1:
+            return next(iter(self.models.values()))
+        if name is None or name not in self.models:
+            known = ", ".join(self.models) or "none: list one under models:"
+            raise PlanError(f"which model? Give --model, one of those of the study ({known}).")
+        return self.models[name]
 
     @property
     def requests(self) -> list[tuple[Explainer, dict[str, Any]]]:
@@ -184,7 +199,14 @@ class Study:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False, workers: int | None = None
+        cls,
+        path: str | Path,
+        *,
+        create: bool = False,
+        changed: str = "",
+        preview: bool = False,
+        workers: int | None = None,
+        report: bool = False,
     ) -> Study:
         """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
 
@@ -192,7 +214,7 @@ class Study:
         `changed` says why the table is another one than before; `workers` is how many processes read it, instead of what the
         study says.
         """
-        declared = Declared.load(path)
+        declared = Declared.load(path, report=report)
         reading: dict[str, Any] = {} if preview else {"workers": declared.workers if workers is None else workers}
         ledger = declared.folder / (declared.ledger or LEDGER)
         there = ledger.exists()
@@ -212,7 +234,9 @@ class Study:
         )
         session = opened(ledger=ledger, **reading) if there else opened(ledger=Ledger(None))
         start = functools.partial(opened, ledger=ledger, **reading)
-        return cls(session, declared.releases, declared.folder, declared.output, not there, start, declared.audits)
+        return cls(
+            session, declared.releases, declared.folder, declared.output, not there, start, declared.audits, declared.models
+        )
 
 
 def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:

@@ -24,6 +24,10 @@ DELIMITED = (".csv", ".tsv")
 UNREADABLE = "the data file cannot be read as CSV; check the path, and that its first line names the columns."
 
 
+EVERY = 1 << 16
+"""Records after which a place in the file is remembered, so that reading can start there."""
+
+
 class CsvTable:
     """One CSV file, read a batch at a time. The first line names the columns; it also tells "," from ";" and a tabulator."""
 
@@ -42,10 +46,23 @@ class CsvTable:
             raise DataError("the table has two columns of the same name; rename one of them.")
         self._state, self._names = state, names
         self.types: Mapping[str, pa.DataType] = dict.fromkeys(names, pa.string())
-        rows = attempt(lambda: sum(1 for _ in self._lines()))
-        if rows is None:
+        places = attempt(self._count)
+        if places is None:
             raise DataError(UNREADABLE)
-        self.rows = rows
+        self.rows, self._places = places
+
+    def _count(self) -> tuple[int, list[int]]:
+        """How many records there are, and where in the file every so many of them begin."""
+        rows, places = 0, []
+        for place, _ in self._lines():
+            if rows % EVERY == 0:
+                places.append(place)
+            rows += 1
+        return rows, places
+
+    @property
+    def borders(self) -> Sequence[int]:
+        return range(0, self.rows, EVERY)
 
     def _look(self) -> tuple[int, ...]:
         return state_of(os.stat(self.path))
@@ -57,16 +74,21 @@ class CsvTable:
         self._mark = max(counts, key=lambda mark: counts[mark])
         return [name.strip() for name in next(csv.reader([line], delimiter=self._mark))]
 
-    def _lines(self) -> Iterator[bytes]:
-        """The lines of records. An empty one is a record only where there is one column, and a record is one empty cell."""
+    def _lines(self, start: int = 0, most: int = -1) -> Iterator[tuple[int, bytes]]:
+        """Where the line of a record begins, and what it says, from a border on, so many of them. An empty one is a record only
+        where there is one column, and a record is one empty cell."""
         alone = len(self._names) == 1
         with self.path.open("rb") as file:
             check_state(file, self._state)
-            file.readline()
-            for line in file:
+            place = file.seek(self._places[start // EVERY]) if start else len(file.readline())
+            for line in file if most else ():
+                here, place = place, place + len(line)
                 line = line.rstrip(b"\r\n")
                 if line or alone:
-                    yield line
+                    yield here, line
+                    most -= 1
+                    if most == 0:
+                        break
             check_state(file, self._state)
 
     def check_unchanged(self) -> None:
@@ -76,11 +98,16 @@ class CsvTable:
     def kept(self) -> CsvTable:
         return self
 
-    def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
+    def batches(
+        self, columns: Sequence[str], size: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Mapping[str, pa.Array]]:
         places = [self._names.index(name) for name in columns]
+        border, stop = start // EVERY * EVERY, self.rows if stop is None else stop
+        if start >= stop:
+            return
         broken = False
         try:
-            lines = self._lines()
+            lines = (line for _, line in islice(self._lines(border, stop - border), start - border, None))
             while some := list(islice(lines, size)):
                 records = [self._cells(line) for line in some]
                 cells = ([record[place] or None for record in records] for place in places)

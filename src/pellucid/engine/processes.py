@@ -35,7 +35,7 @@ from .sandbox.processes import environment, new_file
 from .shield import CHANGED, STOPPED
 from .shuffled import buckets_for, fields_of
 from .spill import Shuffle
-from .tables import MemoryTable, ParquetTable
+from .tables import MemoryTable, Table
 from .units import HELD
 from .worker import CHANGED as CHANGED_THERE
 from .worker import DONE, INTERRUPTED, Setting, chunk_of
@@ -168,13 +168,13 @@ class ProcessEngine(LocalEngine):
         self._sender, files = Sender(schema), [spill.new_file() for _ in range(workers)]
         self._files = files
         descriptors, table = [file.fileno() for file in files], self.table
-        place: ParquetTable | int
+        place: Table | int
         shared: list[int] = []
         if isinstance(table, MemoryTable):
             shared.append(place := new_file())
             self.table = table.shared(place)
         else:
-            assert isinstance(table, ParquetTable)
+            # Files are opened by every process for itself.
             place = table
         parts = None
         if self.people is not None:

@@ -1,4 +1,4 @@
-"""A progress bar for the owner of the process: only on a terminal, and only when the work is long."""
+"""A progress bar for the owner of the process: on a terminal or in a notebook, and only when the work is long."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Bar:
 
     def __init__(self, total: float, label: str):
         self.total, self.label, self.done = total, label, 0.0
-        self._watched = bool(sys.stderr and sys.stderr.isatty())
+        self._watched = bool(sys.stderr and sys.stderr.isatty()) or in_notebook()
         self._started, self._shown = time.monotonic(), None  # type: tuple[float, Any]
 
     def show(self, ahead: float = 0.0) -> None:
@@ -37,6 +37,12 @@ class Bar:
     def stop(self) -> None:
         if self._shown is not None:
             self._shown.stop()
+
+
+def in_notebook() -> bool:
+    """Whether a notebook runs this process. Nothing is imported to find out."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 def _appeared(total: float) -> Any:

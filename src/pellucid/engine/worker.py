@@ -31,7 +31,7 @@ from .payload import Receiver
 from .shield import CHANGED_SINCE, shielded
 from .shuffled import LARGE, arrays_of, fields_of, pairs_of
 from .spill import Chunk, Shuffle
-from .tables import ParquetTable, Table, mapped
+from .tables import Table, mapped
 
 DONE, STOPPED, CHANGED, INTERRUPTED = "done", "stopped", "changed", "interrupted"
 
@@ -41,7 +41,7 @@ class Setting:
     """What a process is started with."""
 
     schema: Schema
-    table: ParquetTable | int
+    table: Table | int
     """The files, or the descriptor of one that holds a table of memory."""
     ids: str | None
     parts: tuple[int, str] | None

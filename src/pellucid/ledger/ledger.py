@@ -320,6 +320,11 @@ class Ledger:
         with self._store.reading() as turn:
             return len(self._waiting(turn))
 
+    def kept_beside(self) -> set[int]:
+        """The numbers of the charges whose released texts wait to be committed."""
+        with self._store.reading() as turn:
+            return {charge.seq for _, charge in self._waiting(turn)}
+
     def _waiting(self, turn: ReadingTurn) -> list[tuple[Kept, Entry]]:
         """What waits for a commit, with its charge. What belongs to another ledger, or was committed since, does not."""
         found = []

@@ -100,7 +100,7 @@ MOVED = {
     "scores": "query.scores",
     "sensitivity.encoding": "public.fitted.encoding",
     "sensitivity.reading": "public.fitted.reading public.fitted.sklearn_trees public.fitted.trees public.fitted.encoding",
-    "session": "release.session release.preview",
+    "session": "release.session release.planning release.preview",
     "shapley": "explainers.shapley",
     "shapley.against": "explainers.shapley.background",
     "shapley.asked": "public.records",

@@ -154,6 +154,30 @@ class OpenAccount:
             raise refused
         return made
 
+    def offers(self, epsilon: Any = None, rho: Any = None, share: Any = None, kind: Kind | None = None) -> list[Spend]:
+        """What something that takes several releases may cost: a price, or without one all that is left.
+
+        Where the account counts either way, the kinds that may be taken unasked.
+        """
+        stands = self.standing
+        if epsilon is None and rho is None and share is None:
+            whole = [Spend(currency, from_units(stands.most(currency))) for currency in self._currencies(kind)]
+            left = [spend for spend in whole if charge_units(spend.amount) >= LEAST]
+            if not left:
+                raise PlanError("nothing is left of this account; raise its budget, or ask about another table.")
+            return left
+        made = self.prices(epsilon, rho, share, kind)
+        if len(made) < 2:
+            return made
+        one, other = made
+        suited = [a for a, b in ((one, other), (other, one)) if self.suits(stands, a, b, share is not None) and self.can_pay(a)]
+        return suited or made
+
+    def _currencies(self, kind: Kind | None) -> list[Currency]:
+        if not self.counts_either:
+            return [self.budget.currency]  # type: ignore[list-item]
+        return [CURRENCY[kind]] if kind else list(CURRENCY.values())
+
     def together(self, spends: Sequence[Spend]) -> Amount:
         """What several charges come to, in one sum; where the account counts either way and they do both, on the ρ side."""
         sums = {kind: sum((one.amount for one in spends if one.currency == kind), Fraction(0)) for kind in CURRENCY.values()}

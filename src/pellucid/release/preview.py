@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..ledger.accounting import Amount, Kind
 from ..mechanisms import Spend
+from .rehearsal import in_words
+
+LONG = 2.0
+"""Seconds from which on a preview says how long a release takes."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,14 @@ class Preview:
     instead: str = ""
     """What `error` says of outputs that have no error bars, with {} for its size; empty where it is that of error bars."""
 
+    rehearse: Callable[[], float | None] | None = field(default=None, repr=False, compare=False)
+    """Runs the release on public records, to see how long it takes."""
+
+    @cached_property
+    def seconds(self) -> float | None:
+        """About how long the release will take, measured on public records when first asked for; None if nobody can tell."""
+        return None if self.rehearse is None else self.rehearse()
+
     @property
     def largest_error(self) -> float:
         return float(np.max(self.error))
@@ -123,6 +137,8 @@ class Preview:
         if len(self.stages) > 1:
             lines.append("  stages: " + ", ".join(f"{name} {share:.0%}" for name, share in self.stages.items()))
         lines += [f"  note: {note}" for note in self.notes]
+        if not self.free and self.seconds is not None and self.seconds >= LONG:
+            lines.append(f"  takes {in_words(self.seconds)}")
         if self.free:
             lines.append("  free: an identical request was released before and is answered from the ledger")
         elif not self.affordable:
