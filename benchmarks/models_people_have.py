@@ -89,9 +89,8 @@ def main() -> None:
                 print(f"{name}: refused: {error}")
                 continue
             explained += 1
-            print(
-                f"{name}: {found.certificate.status}, {len(found.x)} points, {time.process_time() - start:.1f} s of processor time"
-            )
+            took = time.process_time() - start
+            print(f"{name}: {found.certificate.status}, {len(found.x)} points, {took:.1f} s")
         print(f"{explained} of {len(models)} explained")
 
 
