@@ -111,7 +111,8 @@ class Explanation(ABC):
         inner = {
             f.name: _labelled(getattr(self, f.name), labels) for f in fields(self) if f.name not in ("labels", "certificate")
         }
-        own = labels.only([self.feature]) if isinstance(getattr(self, "feature", None), str) else labels
+        feature = getattr(self, "feature", None)
+        own = labels.only([feature]) if isinstance(feature, str) and not hasattr(self, "features") else labels
         return replace(self, labels=own, **{name: value for name, value in inner.items() if value is not None})
 
     @property

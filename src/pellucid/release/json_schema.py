@@ -61,7 +61,7 @@ def of_type(declared: Any) -> dict[str, Any]:
 
 
 def _object(cls: type, leave_out: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    hints, own = get_type_hints(cls), [f for f in fields(cls) if f.name not in leave_out]  # type: ignore[arg-type]
+    hints, own = get_type_hints(cls), [f for f in fields(cls) if f.name not in leave_out]
     needed = [f.name for f in own if f.default is MISSING and f.default_factory is MISSING and f.name not in optional]
     return {
         "type": "object",
@@ -89,7 +89,11 @@ def result_schema() -> dict[str, Any]:
         {"if": {"properties": {"kind": {"const": kind}}}, "then": {"properties": {"content": {"$ref": f"#/$defs/{_key(kind)}"}}}}
         for kind in kinds
     ]
-    inner = {"type": "object", "properties": {"kind": {"enum": list(kinds)}, "content": {"type": "object"}}, "allOf": chosen}
+    inner: dict[str, Any] = {
+        "type": "object",
+        "properties": {"kind": {"enum": list(kinds)}, "content": {"type": "object"}},
+        "allOf": chosen,
+    }
     return {
         "$schema": DRAFT,
         "title": f"Saved result of Pellucid, format {FORMAT}",

@@ -115,9 +115,11 @@ class Released(Named[Explanation]):
         names = [list(one.feature_names) for one in single]
         if not single or names.count(names[0]) < len(names) or any(one.values.ndim != 1 for one in single):
             raise PlanError("to_shap() of a list takes Shapley values of the same features; take them one by one.")
-        stacked = [np.stack([getattr(one, what) for one in single]) for what in ("values", "lower_bounds", "upper_bounds")]
+        values, lower, upper = (
+            np.stack([getattr(one, what) for one in single]) for what in ("values", "lower_bounds", "upper_bounds")
+        )
         base = np.array([one.base_values for one in single], dtype=float)
-        return shap_explanation(*stacked, names[0], base)
+        return shap_explanation(values, lower, upper, names[0], base)
 
 
 @dataclass(frozen=True, eq=False)

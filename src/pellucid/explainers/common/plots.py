@@ -41,8 +41,9 @@ def curve(result: Any, ax: Any = None, histogram: Any = None) -> Any:
     _line(ax, x, y, unsure, colours)
     numbers(ax, x=True, y=True, whole=result.x)
     under = result._under() if histogram is None else _cells(histogram)
-    counted = np.full(len(x), np.nan) if under is None else strip(ax, *under, colours)
-    _tell_along(ax, result, x, lower, upper, under if counted is not None else None)
+    if under is not None:
+        strip(ax, under, colours)
+    _tell_along(ax, result, x, lower, upper, under)
     below = [*result._below(), *(["grey: how many people there are"] if under is not None else [])]
     if unsure.any():
         below.append("pale: error bars longer than all that the curve does")
@@ -82,16 +83,15 @@ def _cells(histogram: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     return middles - 0.5, middles + 0.5, counts
 
 
-def strip(ax: Any, left: np.ndarray, right: np.ndarray, counts: np.ndarray, colours: Palette) -> np.ndarray:
+def strip(ax: Any, under: tuple[np.ndarray, np.ndarray, np.ndarray], colours: Palette) -> None:
     """Bars along the lower end of the axes: where people are."""
+    left, right, counts = under
     low, high = ax.get_ylim()
     ax.set_ylim(low - STRIP * 1.25 * (high - low), high)
     heights = np.maximum(counts, 0.0)
     heights = heights / max(float(heights.max(initial=0.0)), 1e-300) * STRIP
-    widths = right - left
-    across = ax.get_xaxis_transform()
-    ax.bar(left, heights, widths, align="edge", color=colours.small, alpha=0.35, linewidth=0, transform=across)
-    return heights
+    style = {"color": colours.small, "alpha": 0.35, "linewidth": 0}
+    ax.bar(left, heights, right - left, align="edge", transform=ax.get_xaxis_transform(), **style)
 
 
 def _category_curve(result: Any, ax: Any, what: str, sentence: str) -> Any:
