@@ -158,9 +158,8 @@ def main() -> int:
     if options.table:
         table_of(options)
         return 0
-    print(
-        "| table (people) | explanations | planner | even | ratio | bound | expected/found | within 20 % |\n|---|---|---|---|---|---|---|---|"
-    )
+    print("| table (people) | explanations | planner | even | ratio | bound | expected/found | within 20 % |")
+    print("|---|---|---|---|---|---|---|---|")
     for table in options.tables:
         study(table, options)
     return 0

@@ -433,3 +433,32 @@ def test_the_report_says_what_was_not_counted(study, tmp_path, monkeypatch, caps
     cli.main()
     page = (tmp_path / "results" / "report.html").read_text()
     assert "% of `sex` was missing or not a declared value" in page and "cells that are not as declared" in page
+
+
+def test_a_report_from_the_command_line(study, tmp_path, monkeypatch, capsys):
+    path = study(releases=None)
+    code, out, _ = run(monkeypatch, capsys, "report", path, "--epsilon", "1", "--plan")
+    assert code == 0 and "Nothing is paid yet" in out and not (tmp_path / "study.db").exists()
+    code, out, _ = run(monkeypatch, capsys, "report", path, "--epsilon", "1", "--only", "curves", "--create", "--by", "Ada")
+    assert code == 0 and "study.db is a new ledger" in out and "left ε = 1" in out
+    assert "What was found" in (tmp_path / "results" / "report.html").read_text()
+    spent = pel.Ledger(tmp_path / "study.db").account("ward-7").spent
+    assert run(monkeypatch, capsys, "report", path, "--epsilon", "1", "--only", "curves")[0] == 0
+    assert pel.Ledger(tmp_path / "study.db").account("ward-7").spent == spent, "a second run is free"
+    code, _, err = run(monkeypatch, capsys, "report", path, "--epsilon", "1", "--model", "other")
+    assert code == 1 and "which model" in err
+    code, _, err = run(monkeypatch, capsys, "explain", path)
+    assert code == 1 and "'releases:' is missing" in err
+
+
+def test_a_charge_without_an_answer_is_marked(study, tmp_path, monkeypatch, capsys):
+    run(monkeypatch, capsys, "explain", study(), "--no-pictures", "--create")
+    code, out, _ = run(monkeypatch, capsys, "ledger", "show", tmp_path / "study.db")
+    assert code == 0 and "nothing released" not in out
+    # As a process leaves it that is killed between the charge and the release.
+    request = json.dumps({"explainer": "Distribution", "features": ["age"]})
+    paid = pel.Ledger(tmp_path / "study.db").reserve("ward-7", 1000, key="k", request=request)
+    code, out, _ = run(monkeypatch, capsys, "ledger", "show", tmp_path / "study.db")
+    assert code == 0 and "Distribution age (charged, nothing released: it was stopped, or is still running)" in out
+    code, out, _ = run(monkeypatch, capsys, "ledger", "show", tmp_path / "study.db", "--json")
+    assert json.loads(out)["unanswered"] == [paid.seq]

@@ -80,12 +80,12 @@ def run(folder: Path, console: Console) -> None:
     session = pel.Session(table, schema(), budget=budget, name="rand-hie", ledger=ledger, unit=unit, create=True)
     console.print(f"   budget {session.whole}, already spent: {session.spent}, ledger {ledger.name}\n", highlight=False)
 
-    console.print("[bold]3. A whole report: what is worth having, and at which share? Looking costs nothing[/]")
-    report = session.report(model, epsilon=EPSILON, most=4, record=SOMEBODY, questions=[SOMEBODY], clusters=3)
-    console.print(str(report.plan), highlight=False, soft_wrap=True)
-
-    console.print("\n[bold]4. Pay for it, then read the table[/]")
     if session.remaining:
+        console.print("[bold]3. A whole report: what is worth having, and at which share? Looking costs nothing[/]")
+        report = session.report(model, epsilon=EPSILON, most=4, record=SOMEBODY, questions=[SOMEBODY], clusters=3)
+        console.print(str(report.plan), highlight=False, soft_wrap=True)
+
+        console.print("\n[bold]4. Pay for it, then read the table[/]")
         made = report.release(by="demo", purpose="a first look")
         made.save(folder)
         console.print(str(made), highlight=False, soft_wrap=True)
@@ -93,6 +93,8 @@ def run(folder: Path, console: Console) -> None:
         console.print(f"   {made.certificate.status_line}", highlight=False, soft_wrap=True)
         console.print(f"   {pel.total([made.certificate])}", highlight=False, soft_wrap=True)
     else:
-        console.print("   the budget of this ledger is spent: nothing more is read; the report of the first run is still there")
+        console.print(
+            "   the budget of this ledger is spent, so nothing more is read: the report of the first run is still there"
+        )
     console.print(f"   the ledger verifies: {pel.Ledger(ledger).verify().ok}")
     console.print(f"\n[bold green]Open {folder / 'report.html'}[/]", highlight=False)

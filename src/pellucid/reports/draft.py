@@ -56,7 +56,7 @@ class ReportDraft:
         """Pay for it, read the table, and return what was found."""
         made: dict[str, Explanation] = {}
         steps: dict[str, Step] = {}
-        plan, left_out = self.plan, dict.fromkeys(self.plan.left_out)
+        plan, left_out = self.plan, {one.name: one for one in self.plan.left_out} if self.plan[0].candidate.turn else {}
         self._check_whole([step for step in plan if step.candidate.turn == plan[0].candidate.turn])
         while len(plan):
             due = [step for step in plan if step.candidate.turn == plan[0].candidate.turn]
@@ -68,8 +68,9 @@ class ReportDraft:
             if plan[0].candidate.turn == LAST:
                 break
             plan = self._planner.plan(made, {name: step.spend for name, step in steps.items()})
-            left_out = dict.fromkeys(plan.left_out)
-        return MadeReport.of(self, replace(plan, left_out=tuple(left_out)), steps, made)
+            left_out |= {one.name: one for one in plan.left_out}
+        never = tuple(one for name, one in left_out.items() if name not in steps)
+        return MadeReport.of(self, replace(plan, left_out=never), steps, made)
 
     def _check_whole(self, first: list[Step]) -> None:
         """Whether the account can pay for the whole report: half of one is rarely what was meant."""

@@ -16,6 +16,7 @@ from ..release.combined import combined
 from ..release.explanation import Explanation
 from ..release.released import Released
 from .planner import LeftOut, ReportPlan, Step
+from .report import PARTS
 from .sentences import Sentence, found
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class MadeReport(Released):
     @classmethod
     def of(cls, draft: ReportDraft, plan: ReportPlan, steps: Mapping[str, Step], made: Mapping[str, Explanation]) -> MadeReport:
         account = draft.session._account
+        # As a reader wants them, and not as they were released.
+        parts = {name: list(PARTS).index(steps[name].part) if name in steps else len(PARTS) for name in made}
+        made = {name: made[name] for name in sorted(made, key=lambda name: parts[name])}
         spends = [_spent(one, plan.spend.currency) for one in made.values()]
         known = tuple(steps.get(name) for name in made)
         return cls(

@@ -89,13 +89,12 @@ def _found(made: MadeReport) -> str:
 
 def _pictures(made: MadeReport) -> str:
     """A picture for each explanation; a curve beside the distribution of its feature."""
-    names, shown, parts = dict(made.items()), set[str](), []
+    names, parts = dict(made.items()), []
     for name in names:
         beside = name.replace("curve along ", "distribution of ", 1)
+        if name.startswith("distribution of ") and name.replace("distribution of ", "curve along ", 1) in names:
+            continue  # it is drawn beside its curve
         together = [name, beside] if beside != name and beside in names else [name]
-        if name in shown:
-            continue
-        shown.update(together)
         figures = "".join(_figure(each, names[each]) for each in together)
         parts.append(f'<div class="pair">{figures}</div>' if len(together) > 1 else figures)
     return "<section>\n<h2>Pictures</h2>\n" + "\n".join(parts) + "\n</section>"

@@ -11,7 +11,7 @@ from ..explainers.clusters.centres import Centres
 from ..explainers.clusters.results import ClusterExplanation, ClusterHistogram
 from ..explainers.common.rankings import OrderedFeatures
 from ..explainers.common.results import AnyCurve
-from ..explainers.interaction.results import RankedInteractions
+from ..explainers.interaction.results import MeasuredInteractions, RankedInteractions
 from ..explainers.local.results import LocalExplanation
 from ..explainers.shapley.results import ShapValuesResult
 from ..explainers.statistics.results import Counts
@@ -64,7 +64,10 @@ def found(name: str, result: Explanation, output: str) -> list[Sentence]:
         first = result.ranking[0]
         return [Sentence(f"{first} interacts most with the other features (H of about {number(max(result.values))})", UNKNOWN)]
     if isinstance(result, OrderedFeatures):
-        return [_of_order(result, name)]
+        return [_of_order(result)]
+    if isinstance(result, MeasuredInteractions):
+        unsure = "no order" in result.verdict or "mostly noise" in result.verdict
+        return [Sentence(f"Interactions: {result.verdict.rstrip('.')}", LIKELY if unsure else SURE)]
     if isinstance(result, LocalExplanation):
         return [_of_slopes(result, name)]
     if isinstance(result, ClusterExplanation):
@@ -108,17 +111,17 @@ def _of_counts(counts: Counts) -> Sentence:
     return Sentence(f"The commonest {counts.feature} is {where}, with about {shares[most]:.0%} of the people", sure)
 
 
-def _of_order(result: OrderedFeatures, name: str) -> Sentence:
-    first = result.tiers()[0]
+def _of_order(result: OrderedFeatures) -> Sentence:
+    tiers = result.tiers()
+    if len(tiers) == 1:
+        return Sentence(f"{result.ranking[0]} leads, but noise may have put any feature first", LIKELY)
     lower, upper = result.interval()
-    value = {n: (v, (u - lo) / 2) for n, v, lo, u in zip(result.names, result.scores, lower, upper)}
-    what = "interact most with the others" if name == "interactions" else "matter most to the predictions"
-    if len(result.tiers()) == 1:
-        lead = result.ranking[0]
-        return Sentence(f"{lead} leads, but noise may have put any feature first", LIKELY)
-    told = ", ".join(f"{n} ({number(value[n][0])} ± {number(value[n][1])})" for n in first[:4])
-    verb = what if len(first) > 1 else what.replace("interact", "interacts").replace("matter", "matters")
-    return Sentence(f"{told} {verb}, before all other features", SURE)
+    told = []
+    for name in tiers[0][:4]:
+        i = result.names.index(name)
+        told.append(f"{name} ({number(result.scores[i])}, between {number(lower[i])} and {number(upper[i])})")
+    verb = "matter" if len(tiers[0]) > 1 else "matters"
+    return Sentence(f"{' and '.join(told)} {verb} most to the predictions, before all other features", SURE)
 
 
 def _of_decision(result: ShapValuesResult) -> Sentence:
