@@ -17,10 +17,22 @@ trial       such functions on public records, before anything is charged
 progress    a bar for the owner of the process
 """
 
+from typing import Any
+
+from ..public.schema import Relation, Schema, Unit
 from .kept import Kept
 from .local import LocalEngine
 from .prepared import Prepared
 from .protocol import Engine
 from .shield import shielded
 
-__all__ = ["Engine", "Kept", "LocalEngine", "Prepared", "shielded"]
+__all__ = ["Engine", "Kept", "LocalEngine", "Prepared", "open_engine", "shielded"]
+
+
+def open_engine(data: Any, schema: Schema, relation: Relation, unit: Unit) -> Engine:
+    """The engine for a table, by what the table is."""
+    if type(data).__module__.startswith("pyspark.sql."):
+        from .spark import SparkEngine
+
+        return SparkEngine(data, schema, relation, unit)
+    return LocalEngine(data, schema, relation, unit)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..engine import LocalEngine
+from ..engine import open_engine
 from ..engine.apart import apart
 from ..engine.check import DataCheck
 from ..engine.sandbox import Outcomes
@@ -97,7 +97,7 @@ class Session:
         self.schema, self.budget, self.unit, self.expected_rows = schema, budget, unit or Unit(), expected_rows
         self.neighbors = check_relation(neighbors)
         source.prepare()
-        self._engine = LocalEngine(data, schema, self.neighbors, self.unit)
+        self._engine = open_engine(data, schema, self.neighbors, self.unit)
         self._trials = Trials(schema)
         self._audited: dict[str, str] = {}
         self._rows = self._engine.units if self.neighbors == "replace" else None

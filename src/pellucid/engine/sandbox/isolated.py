@@ -71,7 +71,7 @@ class Isolated:
             raise PlanError(f"a block must answer at least one number, got size={size!r}.")
         self.size, self.limits, self.outcomes = size, limits or Limits(), Outcomes()
         try:
-            with _by_value():
+            with by_value():
                 self._function = cloudpickle.dumps((function, adapt), protocol=5)
         except Exception as error:
             raise PlanError(
@@ -160,10 +160,10 @@ class Isolated:
 
 
 @contextlib.contextmanager
-def _by_value() -> Iterator[None]:
+def by_value() -> Iterator[None]:
     """While this lasts, what comes from modules that say so is pickled whole."""
     with _pickling:
-        known = cloudpickle.list_registry_pickle_by_value()
+        known = cloudpickle.list_registry_pickleby_value()
         ours = [module for module in modules_sent_whole() if module.__name__ not in known]
         for module in ours:
             cloudpickle.register_pickle_by_value(module)
