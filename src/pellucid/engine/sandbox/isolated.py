@@ -163,7 +163,7 @@ class Isolated:
 def by_value() -> Iterator[None]:
     """While this lasts, what comes from modules that say so is pickled whole."""
     with _pickling:
-        known = cloudpickle.list_registry_pickleby_value()
+        known = cloudpickle.list_registry_pickle_by_value()
         ours = [module for module in modules_sent_whole() if module.__name__ not in known]
         for module in ours:
             cloudpickle.register_pickle_by_value(module)
