@@ -3,33 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from ...errors import ReleaseFailed
+import numpy as np
+
+from ...errors import DataError, ReleaseFailed
+from ...mechanisms.labels import Labels, fresh
 from ...public.asking import DEFAULT
 from ...public.schema import Relation, Schema, Unit
-from ...query import Joint, Records, Sum, parts_of
+from ...query import Blocks, Couples, Joint, Pairs, Records, Sum, parts_of
 from ..kept import Kept
 from ..kernel import BATCH_ROWS, batch_size
 from ..sandbox import Outcomes
-from ..shield import CHANGED, STOPPED, shielded
-from . import tasks
-from .jobs import collected
-from .payload import pickled
+from ..shield import shielded
+from . import ordered
+from .passes import Passes
 from .records import OfRecords, over_records
-from .settings import refuse_settings, versions
+from .settings import refuse_settings
+from .shuffle import NOWHERE, ByBlock, Layout, Order
 from .source import Source
+
+BUCKET_ROWS = 1 << 19
+"""Rows of a bucket, which one task holds in memory."""
+BLOCK_TASKS = 16
+"""Tasks that a function of blocks is run by."""
 
 
 class SparkEngine:
-    """A Spark DataFrame, classic or Connect, opened under a schema, a neighbour relation and a unit."""
+    """A Spark DataFrame, classic or Connect, opened under a schema, a neighbour relation and a unit.
 
-    def __init__(self, data: Any, schema: Schema, relation: Relation, unit: Unit, batch_rows: int = BATCH_ROWS):
+    Sums over records read the table once. Where units are people, and for pairs, couples and blocks, rows go by their secret labels
+    to buckets that one task can hold.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        schema: Schema,
+        relation: Relation,
+        unit: Unit,
+        batch_rows: int = BATCH_ROWS,
+        bucket_rows: int = BUCKET_ROWS,
+    ):
         self.schema, self.relation, self.unit, self.batch_rows = schema, relation, unit, batch_rows
         self.source = Source(data, schema, unit.column)
+        self.passes = Passes(self.source)
+        self.buckets = -(-self.rows // bucket_rows) or 1
         self.outcomes: Outcomes | None = None
         self.asking = DEFAULT
+        self._people: ordered.People | None = None
         self.units = self.rows
+        if unit.column:
+            self._opening = fresh()
+            self._people = ordered.People(self._opening, unit.max_rows)
+            self.units = sum(self._count_people(self._opening)[0])
 
     @property
     def rows(self) -> int:
@@ -40,43 +68,101 @@ class SparkEngine:
         self.source.check_unchanged()
 
     def totals(self, query: Sum | Joint, kept: Kept | None = None) -> list[int]:
-        return shielded(lambda: [value for found in self._totals(parts_of(query)) for value in found])
+        kept = Kept(room=0) if kept is None else kept
+        return shielded(lambda: [value for found in self._totals(parts_of(query), kept) for value in found])
 
-    def _totals(self, parts: Sequence[Sum]) -> list[list[int]]:
-        """Sums over records share one pass; each of the others is a job of its own."""
+    def _totals(self, parts: Sequence[Sum], kept: Kept) -> list[list[int]]:
+        """Sums over records share one pass; each of the others has jobs of its own."""
         self.check_unchanged()
         together = [part for part in parts if isinstance(part.over, Records)]
         found = iter(self._of_records(together) if together else ())
-        totals = [next(found) for p in parts if isinstance(p.over, Records)]
+        totals = [next(found) if isinstance(p.over, Records) else self._of_others(p, kept) for p in parts]
         # Rows of another table may have been given the numbers of this one's.
         self.source.check_unchanged()
         return totals
 
     def _of_records(self, parts: Sequence[Sum]) -> list[list[int]]:
         columns = tuple(dict.fromkeys(name for part in parts for name in part.columns))
-        sizes = [batch_size(self.batch_rows, part.bound.width) for part in parts]
-        work = OfRecords(self.schema, tuple(parts), tuple(sizes), columns, self.asking, self.source.numbering)
-        return _split(self._run(over_records, work, columns), parts)
+        if self._people is None:
+            sizes = tuple(batch_size(self.batch_rows, part.bound.width) for part in parts)
+            work = OfRecords(self.schema, tuple(parts), sizes, columns, self.asking, self.source.numbering)
+            return _split(_added(self.passes.over(over_records, work, columns)), parts)
+        by_person = self._order(self._opening)
+        return _split(_added(self._shuffled(ordered.over_people, self._work(parts), [by_person])), parts)
 
-    def _run(self, body: tasks.Body, work: Any, columns: Sequence[str]) -> list[int]:
-        """The sums of what all partitions answer; every row was read exactly once, or there is no answer."""
-        task = tasks.Task(body, pickled(work), self.source.numbering.key, versions())
-        answers = collected(self.source.selected(columns).mapInArrow(task, tasks.ANSWER), "reading records")
-        self._check(answers)
-        assert answers is not None
-        self.source.check_rows(sum(a["rows"] for a in answers), sum(a["ids"] for a in answers))
-        return [sum(values) for values in zip(*(tasks.unpacked(bytes(a["answer"])) for a in answers))]
+    def _of_others(self, part: Sum, kept: Kept) -> list[int]:
+        if isinstance(part.over, Blocks):
+            return self._of_blocks(part)
+        if isinstance(part.over, Couples) and (self.relation != "replace" or self._people is not None):
+            raise AssertionError("couples are of records whose number is public")
+        assert isinstance(part.over, Pairs | Couples)
+        repeats = part.over.repeats if self.rows else 0
+        # Those of the first order are the same for all stages of a release. Claim: pairs
+        labels = [fresh() if turn else kept.always((type(part.over),), fresh) for turn in range(repeats)]
+        cut, counts = self._cut(labels)
+        ranks = tuple(tuple(np.cumsum([0, *found[:-1]]).tolist()) for found in counts)
+        work = replace(self._work([part]), first_ranks=ranks)
+        return _added(self._shuffled(ordered.over_pairs, work, cut)) or [0] * part.size
 
-    def _check(self, answers: list[Any] | None) -> None:
-        if answers is None:
-            raise ReleaseFailed(STOPPED)
-        ended = {answer["status"] for answer in answers}
-        if tasks.INTERRUPTED in ended:
-            raise KeyboardInterrupt
-        if tasks.CHANGED in ended:
-            raise ReleaseFailed(CHANGED)
-        if ended - {tasks.DONE}:
-            raise ReleaseFailed(STOPPED)
+    def _of_blocks(self, part: Sum) -> list[int]:
+        assert isinstance(part.over, Blocks)
+        labels, blocks = fresh(), part.over.count
+        dividing = ordered.Dividing(self._work([part]), self._layout([part]), blocks, min(BLOCK_TASKS, blocks))
+        if self.relation == "replace":
+            counts = self._units_of_buckets(labels)
+            work = replace(dividing.work, first_ranks=(tuple(np.cumsum([0, *counts[:-1]]).tolist()),), units=self.units)
+            dividing = replace(dividing, work=work)
+            answers = self.passes.divided(dividing, self._columns([part]), self.unit.column, self._order(labels), self.batch_rows)
+        else:
+            way = ByBlock(labels, blocks, dividing.tasks)
+            answers = self.passes.shuffled(
+                ordered.over_blocks, dividing, dividing.layout, self._columns([part]), self.unit.column, [way],
+                self.batch_rows, dividing.tasks,
+            )  # fmt: skip
+        *found, blocks, answered, failed, slow, memory = _added(answers)
+        self.outcomes = Outcomes(blocks, answered, failed, slow, memory) if blocks else self.outcomes
+        return found
+
+    def _shuffled(self, body: Any, work: ordered.Work, ways: Sequence[Order]) -> list[list[int]]:
+        layout, columns = self._layout(work.sums), self._columns(work.sums)
+        return self.passes.shuffled(body, work, layout, columns, self.unit.column, ways, self.batch_rows)
+
+    def _work(self, parts: Sequence[Sum]) -> ordered.Work:
+        sizes = tuple(batch_size(self.batch_rows, part.bound.width) for part in parts)
+        return ordered.Work(self.schema, tuple(parts), sizes, self.asking, self.relation, self._people, self.buckets)
+
+    def _columns(self, parts: Sequence[Sum]) -> tuple[str, ...]:
+        # Without a column nothing would say how many rows there are.
+        return tuple(dict.fromkeys(name for part in parts for name in part.columns)) or (next(iter(self.schema)),)
+
+    def _layout(self, parts: Sequence[Sum]) -> Layout:
+        return Layout(self._columns(parts), tuple(dict.fromkeys(name for part in parts for name in part.conditions)))
+
+    def _order(self, labels: Labels) -> Order:
+        """An order whose buckets have no guests."""
+        return Order(labels, self.buckets, np.zeros((self.buckets, 2), np.uint64), np.full(self.buckets, NOWHERE))
+
+    def _cut(self, labels: Sequence[Labels]) -> tuple[list[Order], list[list[int]]]:
+        """Orders with the guests of their buckets, and how many rows are in each."""
+        if self.buckets == 1 or not labels:
+            return [self._order(one) for one in labels], [[self.rows]] * len(labels)
+        looking = ordered.Looking(tuple(labels), self.buckets, self.unit.column, self.source.numbering)
+        seen = self.passes.over(ordered.look, looking, [self.unit.column] if self.unit.column else [])
+        counts, least = ordered.merged(seen, len(labels), self.buckets)
+        cut = [Order(one, self.buckets, np.array(least[k], np.uint64), _before(counts[k])) for k, one in enumerate(labels)]
+        return cut, counts.tolist()
+
+    def _units_of_buckets(self, labels: Labels) -> list[int]:
+        if self.buckets == 1:
+            return [self.units]
+        return self._cut([labels])[1][0] if self._people is None else self._count_people(labels)[0]
+
+    def _count_people(self, labels: Labels) -> tuple[list[int], list[int]]:
+        """How many people each bucket has; and, for the owner, how many have too many rows, and how many those are."""
+        work = replace(self._work([]), buckets=self.buckets)
+        layout, way = Layout((), ()), self._order(labels)
+        answers = _added(self.passes.shuffled(ordered.count_people, work, layout, (), self.unit.column, [way], self.batch_rows))
+        return (answers[:-2], answers[-2:]) if answers else ([0] * self.buckets, [0, 0])
 
     def __repr__(self) -> str:
         return "SparkEngine()"
@@ -85,6 +171,18 @@ class SparkEngine:
         raise TypeError("an engine stands next to records and is not saved")
 
 
+def _added(answers: Sequence[Sequence[int]]) -> list[int]:
+    return [sum(values) for values in zip(*(answer for answer in answers if answer), strict=True)]
+
+
 def _split(totals: list[int], parts: Sequence[Sum]) -> list[list[int]]:
     found = iter(totals or [0] * sum(part.size for part in parts))
     return [[next(found) for _ in range(part.size)] for part in parts]
+
+
+def _before(counts: np.ndarray) -> np.ndarray:
+    """For every bucket the one before it that is not empty, in the cyclic order; NOWHERE where it is the only one."""
+    before, filled = np.full(len(counts), NOWHERE), np.flatnonzero(counts)
+    if len(filled) > 1:
+        before[filled] = np.roll(filled, 1)
+    return before

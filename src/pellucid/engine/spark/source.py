@@ -21,12 +21,12 @@ import pyarrow as pa
 
 from ...errors import DataError, ReleaseFailed
 from ...mechanisms import source as randomness
-from ...public.schema import Feature
+from ...public.schema import Schema
 from ..shield import CHANGED
 from ..tables import TICK, check_types
 from .jobs import collected, quiet
 from .settings import compare_versions, refuse_settings
-from .tasks import FILE, ROW, Numbering, marks, signed
+from .tasks import FILE, ROW, Numbering, marks
 
 NO_PLACES = (
     "Spark cannot say of the rows of this DataFrame which file they are in and where, as after a join, of a view or of a cached "
@@ -53,11 +53,11 @@ class Declared:
 class Source:
     """A DataFrame whose rows have numbers; the files are those that were there at the opening, in the same state."""
 
-    def __init__(self, frame: Any, features: Mapping[str, Feature], ids: str | None):
-        self.frame, self.spark = frame, frame.sparkSession
-        names = [*features, *([ids] if ids else [])]
+    def __init__(self, frame: Any, schema: Schema, ids: str | None):
+        self.frame, self.spark, self.schema = frame, frame.sparkSession, schema
+        names = [*schema, *([ids] if ids else [])]
         self.types = _types(frame, names)
-        check_types(Declared(self.types), features, ids)  # type: ignore[arg-type]
+        check_types(Declared(self.types), schema, ids)  # type: ignore[arg-type]
         refuse_settings(self.spark)
         compare_versions(self.spark)
         files = self._files()
@@ -107,9 +107,9 @@ class Source:
         if self._look() != self._states:
             raise ReleaseFailed(CHANGED)
 
-    def check_rows(self, rows: int, ids: int) -> None:
-        """Refuse what a pass has read, unless it is every row exactly once."""
-        if rows != self.rows or signed(ids % (1 << 64)) != signed(self._expected):
+    def check_rows(self, rows: int, ids: int, times: int = 1) -> None:
+        """Refuse what a pass has read, unless it is every row exactly once, or so many times."""
+        if rows != times * self.rows or (ids - times * self._expected) % (1 << 64):
             raise ReleaseFailed(CHANGED)
 
     def _look(self) -> list[tuple[Any, ...]] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...public.silence import silenced
+from ..sandbox.processes import THREADS
 from .settings import versions
 
 DONE, STOPPED, INTERRUPTED, CHANGED, OTHER_VERSIONS = range(5)
@@ -150,10 +152,15 @@ versions_here = functools.cache(versions)
 @contextlib.contextmanager
 def single_threads() -> Iterator[None]:
     """One thread for whatever computes inside: a machine has as many tasks as it has cores."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with _libraries().limit(limits=1):
         yield
+
+
+@functools.cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 _loaded: dict[bytes, Any] = {}
@@ -162,7 +169,10 @@ _loaded: dict[bytes, Any] = {}
 def loaded(work: bytes) -> Any:
     """What was pickled, the same object for all tasks of a query that this process runs."""
     if work not in _loaded:
+        # For libraries that a model brings with it.
+        os.environ.update(dict.fromkeys(THREADS, "1"))
         made = pickle.loads(work)
+        _libraries.cache_clear()
         # Of one query at a time: models can be large.
         _loaded.clear()
         _loaded[work] = made

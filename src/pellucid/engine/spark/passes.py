@@ -1,0 +1,105 @@
+"""Passes over a table in Spark: every row exactly once, or there is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import ReleaseFailed
+from ..shield import CHANGED, STOPPED
+from . import ordered, tasks
+from .jobs import collected
+from .payload import pickled
+from .settings import versions
+from .shuffle import PACKETS, ByBlock, Gathering, Layout, Order, Resending, Scatter, Scattering
+from .source import Source
+
+PARTITIONS = 64
+"""Tasks that buckets are shared out among, at most."""
+
+
+class Passes:
+    """Runs work next to rows and brings back integers, one list for each task that has any."""
+
+    def __init__(self, source: Source):
+        self._source = source
+        self._versions = versions()
+
+    @property
+    def _key(self) -> int:
+        return self._source.numbering.key
+
+    def over(self, body: tasks.Body, work: Any, columns: Sequence[str]) -> list[list[int]]:
+        """What each partition answers."""
+        task = tasks.Task(body, pickled(work), self._key, self._versions)
+        return self._answers(self._source.selected(columns).mapInArrow(task, tasks.ANSWER), 1)
+
+    def shuffled(
+        self,
+        body: Any,
+        work: Any,
+        layout: Layout,
+        columns: Sequence[str],
+        ids: str | None,
+        ways: Sequence[Order | ByBlock],
+        batch_rows: int,
+        filled: int = 0,
+    ) -> list[list[int]]:
+        """What each bucket answers; those below `filled` also where they have no rows."""
+        packets = self._packets(layout, columns, ids, ways, batch_rows)
+        gathering = Gathering(body, pickled(work), layout, self._key, self._versions)
+        buckets = sum(way.buckets for way in ways)
+        return self._answers(_by_bucket(self._with_all(packets, filled), gathering, tasks.ANSWER, buckets), len(ways))
+
+    def divided(
+        self, dividing: ordered.Dividing, columns: Sequence[str], ids: str | None, order: Order, batch_rows: int
+    ) -> list[list[int]]:
+        """What each bucket of blocks answers, where ranks decide about blocks: rows go on from buckets of labels."""
+        payload, layout = pickled(dividing), dividing.layout
+        packets = self._packets(layout, columns, ids, [order], batch_rows)
+        resending = Resending(ordered.divide, payload, layout, self._key, self._versions)
+        again = self._with_all(_by_bucket(packets, resending, PACKETS, order.buckets), dividing.tasks)
+        gathering = Gathering(ordered.over_blocks, payload, layout, self._key, self._versions)
+        return self._answers(_by_bucket(again, gathering, tasks.ANSWER, dividing.tasks), 1)
+
+    def _packets(
+        self, layout: Layout, columns: Sequence[str], ids: str | None, ways: Sequence[Order | ByBlock], batch_rows: int
+    ) -> Any:
+        scatter = Scatter(self._source.schema, layout, self._source.numbering, ids, tuple(ways), batch_rows)
+        names = [*columns, *([ids] if ids and ids not in columns else [])]
+        scattering = Scattering(pickled(scatter), self._key, self._versions)
+        return self._source.selected(names).mapInArrow(scattering, PACKETS)
+
+    def _with_all(self, packets: Any, filled: int) -> Any:
+        """With an empty packet for each of the first buckets: blocks without a row have an answer too."""
+        from pyspark.sql import functions as F
+
+        if not filled:
+            return packets
+        empty = self._source.spark.range(filled).select(
+            F.col("id").cast("int").alias("bucket"), F.lit(False).alias("guest"), F.lit(tasks.DONE).alias("status"),
+            F.lit(0).cast("long").alias("rows"), F.lit(0).cast("long").alias("ids"), F.lit(b"").alias("content"),
+        )  # fmt: skip
+        return packets.unionByName(empty)
+
+    def _answers(self, frame: Any, times: int) -> list[list[int]]:
+        """What tasks answered; every row was read so many times, or nothing is."""
+        answers = collected(frame, "reading records")
+        if answers is None:
+            raise ReleaseFailed(STOPPED)
+        ended = {answer["status"] for answer in answers}
+        if tasks.INTERRUPTED in ended:
+            raise KeyboardInterrupt
+        if tasks.CHANGED in ended:
+            raise ReleaseFailed(CHANGED)
+        if ended - {tasks.DONE}:
+            raise ReleaseFailed(STOPPED)
+        self._source.check_rows(sum(a["rows"] for a in answers), sum(a["ids"] for a in answers), times)
+        return [tasks.unpacked(bytes(answer["answer"])) for answer in answers]
+
+
+def _by_bucket(packets: Any, stage: Gathering, schema: str, buckets: int) -> Any:
+    def gathered(table: Any) -> Any:
+        return stage(table)
+
+    return packets.repartition(min(PARTITIONS, buckets + 1), "bucket").groupBy("bucket").applyInArrow(gathered, schema)
