@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, ReleaseFailed
 from ...mechanisms.labels import Labels, fresh
 from ...public.asking import DEFAULT
+from ...public.rows import Rows
 from ...public.schema import Relation, Schema, Unit
 from ...query import Blocks, Couples, Joint, Pairs, Records, Sum, parts_of
+from ..check import Counts, DataCheck, IdCheck
 from ..kept import Kept
 from ..kernel import BATCH_ROWS, batch_size
 from ..sandbox import Outcomes
@@ -21,11 +22,14 @@ from . import ordered
 from .passes import Passes
 from .records import OfRecords, over_records
 from .settings import refuse_settings
+from .shown import Count, Show, parts_from, parts_of_rows, read_counts
 from .shuffle import NOWHERE, ByBlock, Layout, Order
 from .source import Source
 
 BUCKET_ROWS = 1 << 19
 """Rows of a bucket, which one task holds in memory."""
+WINDOW = 1 << 22
+"""Rows that are brought here at once, where all are."""
 BLOCK_TASKS = 16
 """Tasks that a function of blocks is run by."""
 
@@ -33,8 +37,8 @@ BLOCK_TASKS = 16
 class SparkEngine:
     """A Spark DataFrame, classic or Connect, opened under a schema, a neighbour relation and a unit.
 
-    Sums over records read the table once. Where units are people, and for pairs, couples and blocks, rows go by their secret labels
-    to buckets that one task can hold.
+    Sums over records read the table once. Where units are people, and for pairs, couples and blocks, rows go by their secret
+    labels to buckets that one task can hold.
     """
 
     def __init__(
@@ -53,11 +57,14 @@ class SparkEngine:
         self.outcomes: Outcomes | None = None
         self.asking = DEFAULT
         self._people: ordered.People | None = None
+        self._kept_parts: np.ndarray | None = None
         self.units = self.rows
         if unit.column:
             self._opening = fresh()
             self._people = ordered.People(self._opening, unit.max_rows)
-            self.units = sum(self._count_people(self._opening)[0])
+            people, told = self._count_people(self._opening)
+            self.units = sum(people)
+            self._ids = (self.units, *told)
 
     @property
     def rows(self) -> int:
@@ -70,6 +77,48 @@ class SparkEngine:
     def totals(self, query: Sum | Joint, kept: Kept | None = None) -> list[int]:
         kept = Kept(room=0) if kept is None else kept
         return shielded(lambda: [value for found in self._totals(parts_of(query), kept) for value in found])
+
+    def batches(self, columns: Sequence[str], conditions: Sequence[str] = ()) -> Iterator[Rows]:
+        """All records, brought here: for streams, which hold what was made of them."""
+        layout = Layout(self._named(columns), tuple(conditions))
+        show = Show(self.schema, layout, self.source.numbering, self.batch_rows)
+        self.source.check_unchanged()
+        parts, seen, rows, marks = self._parts(), 0, 0, 0
+        for files, span in self.source.windows(WINDOW):
+            contents, read, ids = self.passes.shown(show, layout.columns, files, span)
+            rows, marks, held = rows + read, marks + ids, layout.unpack(contents)
+            for start in range(0, len(held.numbers), self.batch_rows):
+                some = held.take(np.arange(start, min(start + self.batch_rows, len(held.numbers))))
+                own = None if parts is None else parts[seen : seen + len(some.numbers)].astype(np.int64)
+                seen += len(some.numbers)
+                yield Rows(self.schema, some.columns, own, self.asking, some.conditions)
+        self.source.check_rows(rows, marks)
+        self.source.check_unchanged()
+
+    def _parts(self) -> np.ndarray | None:
+        """For every row how many rows its person keeps; a byte a row, for whoever has all rows brought here."""
+        if self._people is None or self.unit.column is None:
+            return None
+        if self._kept_parts is None:
+            order = self._order(self._opening)
+            contents = self.passes.regrouped(parts_of_rows, self._work([]), self.unit.column, order, self.batch_rows)
+            self._kept_parts = parts_from(contents, self.rows, self.unit.max_rows)
+        return self._kept_parts
+
+    def check(self) -> DataCheck:
+        self.check_unchanged()
+        counts = Counts.none(self.schema)
+        contents, rows, marks = self.passes.shown(Count(self.schema, self.source.numbering, self.batch_rows), list(self.schema))
+        self.source.check_rows(rows, marks)
+        for content in contents:
+            counts.add(read_counts(content))
+        found = counts.check(self.schema)
+        if self.unit.column is None:
+            return found
+        # Rows that name nobody are those that no person has.
+        people, above, left_out, named = self._ids
+        ids = IdCheck(self.unit.column, self.unit.max_rows, people, self.rows - named, above, left_out)
+        return replace(found, ids=ids)
 
     def _totals(self, parts: Sequence[Sum], kept: Kept) -> list[list[int]]:
         """Sums over records share one pass; each of the others has jobs of its own."""
@@ -132,8 +181,11 @@ class SparkEngine:
         return ordered.Work(self.schema, tuple(parts), sizes, self.asking, self.relation, self._people, self.buckets)
 
     def _columns(self, parts: Sequence[Sum]) -> tuple[str, ...]:
+        return self._named(tuple(dict.fromkeys(name for part in parts for name in part.columns)))
+
+    def _named(self, columns: Sequence[str]) -> tuple[str, ...]:
         # Without a column nothing would say how many rows there are.
-        return tuple(dict.fromkeys(name for part in parts for name in part.columns)) or (next(iter(self.schema)),)
+        return tuple(columns) or (next(iter(self.schema)),)
 
     def _layout(self, parts: Sequence[Sum]) -> Layout:
         return Layout(self._columns(parts), tuple(dict.fromkeys(name for part in parts for name in part.conditions)))
@@ -158,11 +210,11 @@ class SparkEngine:
         return self._cut([labels])[1][0] if self._people is None else self._count_people(labels)[0]
 
     def _count_people(self, labels: Labels) -> tuple[list[int], list[int]]:
-        """How many people each bucket has; and, for the owner, how many have too many rows, and how many those are."""
+        """How many people each bucket has; and for the owner how many have too many rows, how many those are, and all rows."""
         work = replace(self._work([]), buckets=self.buckets)
         layout, way = Layout((), ()), self._order(labels)
         answers = _added(self.passes.shuffled(ordered.count_people, work, layout, (), self.unit.column, [way], self.batch_rows))
-        return (answers[:-2], answers[-2:]) if answers else ([0] * self.buckets, [0, 0])
+        return (answers[:-3], answers[-3:]) if answers else ([0] * self.buckets, [0, 0, 0])
 
     def __repr__(self) -> str:
         return "SparkEngine()"

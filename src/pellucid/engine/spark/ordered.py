@@ -170,7 +170,7 @@ def look(looking: Looking, batches: Iterator[pa.RecordBatch], read: Read) -> lis
 
 
 def count_people(work: Work, bucket: int, own: Held, guests: Held, read: Read) -> list[int]:
-    """How many people a bucket has, at its place, and for their owner how many have too many rows, and how many those are."""
+    """How many people a bucket has, at its place; for the owner how many have too many rows, how many those are, and all rows."""
     read.note(own.numbers)
     assert work.people is not None
     inside = own.labels[orders.in_order(own.labels)]
@@ -178,7 +178,7 @@ def count_people(work: Work, bucket: int, own: Held, guests: Held, read: Read) -
     surplus = rows[rows > work.people.max_rows] - work.people.max_rows
     counts = [0] * work.buckets
     counts[bucket] = len(rows)
-    return [*counts, len(surplus), int(surplus.sum())]
+    return [*counts, len(surplus), int(surplus.sum()), len(inside)]
 
 
 def merged(answers: Sequence[Sequence[int]], orders_: int, buckets: int) -> tuple[np.ndarray, list[list[tuple[int, int]]]]:

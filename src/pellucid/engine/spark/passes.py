@@ -11,7 +11,7 @@ from . import ordered, tasks
 from .jobs import collected
 from .payload import pickled
 from .settings import versions
-from .shuffle import PACKETS, ByBlock, Gathering, Layout, Order, Resending, Scatter, Scattering
+from .shuffle import NOWHERE, PACKETS, ByBlock, Gathering, Layout, Order, Resending, Scatter, Scattering
 from .source import Source
 
 PARTITIONS = 64
@@ -62,6 +62,27 @@ class Passes:
         gathering = Gathering(ordered.over_blocks, payload, layout, self._key, self._versions)
         return self._answers(_by_bucket(again, gathering, tasks.ANSWER, dividing.tasks), 1)
 
+    def shown(
+        self, stage: Any, columns: Sequence[str], files: Sequence[str] | None = None, span: tuple[int, int] | None = None
+    ) -> tuple[list[bytes], int, int]:
+        """Packets as they are, from some files or a range of places in one, with how many rows were read and their marks."""
+        frame = self._source.selected(columns, files, span)
+        return self._contents(frame.mapInArrow(Scattering(pickled(stage), self._key, self._versions), PACKETS))
+
+    def regrouped(self, body: Any, work: Any, ids: str, order: Order, batch_rows: int) -> list[bytes]:
+        """Packets that are made of whole buckets."""
+        layout = Layout((), ())
+        packets = self._packets(layout, (), ids, [order], batch_rows)
+        resending = Resending(body, pickled(work), layout, self._key, self._versions)
+        contents, rows, marks = self._contents(_by_bucket(packets, resending, PACKETS, order.buckets))
+        self._source.check_rows(rows, marks)
+        return contents
+
+    def _contents(self, frame: Any) -> tuple[list[bytes], int, int]:
+        answers = _finished(collected(frame, "reading records"))
+        contents = [bytes(a["content"]) for a in answers if a["bucket"] != NOWHERE]
+        return contents, sum(a["rows"] for a in answers), sum(a["ids"] for a in answers)
+
     def _packets(
         self, layout: Layout, columns: Sequence[str], ids: str | None, ways: Sequence[Order | ByBlock], batch_rows: int
     ) -> Any:
@@ -84,18 +105,23 @@ class Passes:
 
     def _answers(self, frame: Any, times: int) -> list[list[int]]:
         """What tasks answered; every row was read so many times, or nothing is."""
-        answers = collected(frame, "reading records")
-        if answers is None:
-            raise ReleaseFailed(STOPPED)
-        ended = {answer["status"] for answer in answers}
-        if tasks.INTERRUPTED in ended:
-            raise KeyboardInterrupt
-        if tasks.CHANGED in ended:
-            raise ReleaseFailed(CHANGED)
-        if ended - {tasks.DONE}:
-            raise ReleaseFailed(STOPPED)
+        answers = _finished(collected(frame, "reading records"))
         self._source.check_rows(sum(a["rows"] for a in answers), sum(a["ids"] for a in answers), times)
         return [tasks.unpacked(bytes(answer["answer"])) for answer in answers]
+
+
+def _finished(answers: list[Any] | None) -> list[Any]:
+    """What tasks sent, if all of them came to their end."""
+    if answers is None:
+        raise ReleaseFailed(STOPPED)
+    ended = {answer["status"] for answer in answers}
+    if tasks.INTERRUPTED in ended:
+        raise KeyboardInterrupt
+    if tasks.CHANGED in ended:
+        raise ReleaseFailed(CHANGED)
+    if ended - {tasks.DONE}:
+        raise ReleaseFailed(STOPPED)
+    return answers
 
 
 def _by_bucket(packets: Any, stage: Gathering, schema: str, buckets: int) -> Any:

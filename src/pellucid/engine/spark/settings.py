@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -88,10 +89,8 @@ def compare_versions(spark: Any) -> None:
         yield pyarrow.RecordBatch.from_pydict({"versions": [", ".join(found)]})
 
     answered: list[Any] | None = None
-    try:
+    with contextlib.suppress(Exception):
         answered = spark.range(0, PROBES, 1, PROBES).mapInArrow(probe, "versions string").distinct().collect()
-    except Exception:
-        pass
     if answered is None:
         raise PlanError(
             "Spark's executors could not run Python with pyarrow: install the same packages there as here, and set "

@@ -2,15 +2,15 @@
 
 A row is known by its file and its place in there (`_metadata.row_index`), which do not depend on how Spark splits files, nor on
 how often a task is tried. Numbers are those that rows have when the files are read one after another, in the order of their
-names: the same as those of the local engine. What has no such places (a join, a view, a cached table), or not all rows of its files (a filter), is
-refused: written once to Parquet, it has them.
+names: the same as those of the local engine. What has no such places (a join, a view, a cached table), or not all rows of its
+files (a filter), is refused: written once to Parquet, it has them.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -62,6 +62,7 @@ class Source:
         compare_versions(self.spark)
         files = self._files()
         self._paths = sorted((path for path, *_ in files), key=_in_order)
+        self._counts = {path: rows for path, _, rows in files}
         self._states = self._look()
         _let_pass()
         self.numbering = _numbering(self._paths, files)
@@ -95,12 +96,34 @@ class Source:
             raise DataError("two files of the table have names that Spark cannot tell apart; rename one of them.")
         return [(file["path"], file["file"], file["rows"]) for file in found]
 
-    def selected(self, names: Sequence[str]) -> Any:
-        """These columns, and where each row stands."""
+    def selected(self, names: Sequence[str], files: Sequence[str] | None = None, span: tuple[int, int] | None = None) -> Any:
+        """These columns, and where each row stands; of all files or some, and there of all rows or a range of places."""
         from pyspark.sql import functions as F
 
+        frame = self.frame
+        if files is not None:
+            frame = frame.where(F.col("_metadata.file_path").isin(list(files)))
+        if span is not None:
+            frame = frame.where((F.col("_metadata.row_index") >= span[0]) & (F.col("_metadata.row_index") < span[1]))
+
         places = F.xxhash64("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(ROW)
-        return self.frame.select(*(F.col(_quoted(name)) for name in names), *places)
+        return frame.select(*(F.col(_quoted(name)) for name in names), *places)
+
+    def windows(self, most: int) -> Iterator[tuple[list[str], tuple[int, int] | None]]:
+        """All rows in order, about so many at a time: some files, or a range of one."""
+        waiting: list[str] = []
+        rows = 0
+        for path in self._paths:
+            count = self._counts[path]
+            if waiting and rows + count > most:
+                yield waiting, None
+                waiting, rows = [], 0
+            if count > most:
+                yield from (([path], (start, min(start + most, count))) for start in range(0, count, most))
+            else:
+                waiting, rows = [*waiting, path], rows + count
+        if waiting:
+            yield waiting, None
 
     def check_unchanged(self) -> None:
         """Refuse files that are not in the state they were opened in."""
