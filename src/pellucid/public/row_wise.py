@@ -72,6 +72,18 @@ def kept_as_tried(boxes: Iterable[BlackBox], schema: Schema, asking: Asking = DE
         _kept.reset(token)
 
 
+def settled_trials(boxes: Iterable[BlackBox]) -> dict[BlackBox, Passed]:
+    """The trials that count for these, so that they can travel with them: whoever is sent a black box need not try it again."""
+    kept = _kept.get()
+    found = ((box, kept.get(box) or _passed.get(box)) for box in boxes)
+    return {box: passed for box, passed in found if passed is not None}
+
+
+def settle_trials(trials: Mapping[BlackBox, Passed]) -> None:
+    """Take trials that were passed elsewhere for passed here."""
+    _passed.update(trials)
+
+
 def tried(box: BlackBox, schema: Schema, asking: Asking | None = None, again: bool = False) -> Any:
     """The black box as it passed its trial, for the last schema; `again` tries it even if it passed before."""
     kept = _kept.get().get(box)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from ...public.silence import silenced
 from ..sandbox.processes import THREADS
+from .payload import unpickled
 from .settings import versions
 
 DONE, STOPPED, INTERRUPTED, CHANGED, OTHER_VERSIONS = range(5)
@@ -171,7 +171,7 @@ def loaded(work: bytes) -> Any:
     if work not in _loaded:
         # For libraries that a model brings with it.
         os.environ.update(dict.fromkeys(THREADS, "1"))
-        made = pickle.loads(work)
+        made = unpickled(work)
         _libraries.cache_clear()
         # Of one query at a time: models can be large.
         _loaded.clear()
