@@ -6,6 +6,7 @@ import contextlib
 import logging
 import secrets
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,12 +22,14 @@ ENDING = 30.0
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Inside, PySpark does not write errors to the console."""
+    """Inside, PySpark does not write errors to the console, nor that it does not know pandas 3: tasks use Arrow and NumPy."""
     before = [(logger, logger.disabled) for logger in map(logging.getLogger, LOGGERS)]
     for logger, _ in before:
         logger.disabled = True
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+            yield
     finally:
         for logger, disabled in before:
             logger.disabled = disabled
@@ -37,6 +40,8 @@ def collected(frame: Any, label: str) -> list[Any] | None:
 
     An interrupt cancels the job, on the cluster too.
     """
+    from pyspark.util import inheritable_thread_target
+
     spark, tag = frame.sparkSession, f"pellucid-{secrets.token_hex(8)}"
     outcome: list[Any] = []
     done = threading.Event()
@@ -51,7 +56,8 @@ def collected(frame: Any, label: str) -> list[Any] | None:
         finally:
             done.set()
 
-    thread = threading.Thread(target=_inheriting(spark, work), daemon=True)
+    # In a thread that has the settings of this one: the pool of a scheduler, for example.
+    thread = threading.Thread(target=inheritable_thread_target(spark)(work), daemon=True)
     thread.start()
     try:
         _watch(spark, tag, label, done)
@@ -61,13 +67,6 @@ def collected(frame: Any, label: str) -> list[Any] | None:
         done.wait(ENDING)
         raise
     return outcome[0] if outcome else None
-
-
-def _inheriting(spark: Any, work: Any) -> Any:
-    """In a thread that has the settings of this one: the pool of a scheduler, for example."""
-    from pyspark.util import inheritable_thread_target
-
-    return inheritable_thread_target(spark)(work) if _is_connect(spark) else inheritable_thread_target(work)
 
 
 def _is_connect(spark: Any) -> bool:

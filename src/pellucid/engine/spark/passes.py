@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import ReleaseFailed
 from ..shield import CHANGED, STOPPED
 from . import ordered, tasks
-from .jobs import collected
+from .jobs import collected, quiet
 from .payload import pickled
 from .settings import versions
 from .shuffle import NOWHERE, PACKETS, ByBlock, Gathering, Layout, Order, Resending, Scatter, Scattering
@@ -32,7 +32,7 @@ class Passes:
     def over(self, body: tasks.Body, work: Any, columns: Sequence[str]) -> list[list[int]]:
         """What each partition answers."""
         task = tasks.Task(body, pickled(work), self._key, self._versions)
-        return self._answers(self._source.selected(columns).mapInArrow(task, tasks.ANSWER), 1)
+        return self._answers(mapped(self._source.selected(columns), task, tasks.ANSWER), 1)
 
     def shuffled(
         self,
@@ -67,7 +67,7 @@ class Passes:
     ) -> tuple[list[bytes], int, int]:
         """Packets as they are, from some files or a range of places in one, with how many rows were read and their marks."""
         frame = self._source.selected(columns, files, span)
-        return self._contents(frame.mapInArrow(Scattering(pickled(stage), self._key, self._versions), PACKETS))
+        return self._contents(mapped(frame, Scattering(pickled(stage), self._key, self._versions), PACKETS))
 
     def regrouped(self, body: Any, work: Any, ids: str, order: Order, batch_rows: int) -> list[bytes]:
         """Packets that are made of whole buckets."""
@@ -89,7 +89,7 @@ class Passes:
         scatter = Scatter(self._source.schema, layout, self._source.numbering, ids, tuple(ways), batch_rows)
         names = [*columns, *([ids] if ids and ids not in columns else [])]
         scattering = Scattering(pickled(scatter), self._key, self._versions)
-        return self._source.selected(names).mapInArrow(scattering, PACKETS)
+        return mapped(self._source.selected(names), scattering, PACKETS)
 
     def _with_all(self, packets: Any, filled: int) -> Any:
         """With an empty packet for each of the first buckets: blocks without a row have an answer too."""
@@ -128,4 +128,10 @@ def _by_bucket(packets: Any, stage: Gathering, schema: str, buckets: int) -> Any
     def gathered(table: Any) -> Any:
         return stage(table)
 
-    return packets.repartition(min(PARTITIONS, buckets + 1), "bucket").groupBy("bucket").applyInArrow(gathered, schema)
+    with quiet():
+        return packets.repartition(min(PARTITIONS, buckets + 1), "bucket").groupBy("bucket").applyInArrow(gathered, schema)
+
+
+def mapped(frame: Any, stage: Any, schema: str) -> Any:
+    with quiet():
+        return frame.mapInArrow(stage, schema)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import PlanError
+from .jobs import quiet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +90,7 @@ def compare_versions(spark: Any) -> None:
         yield pyarrow.RecordBatch.from_pydict({"versions": [", ".join(found)]})
 
     answered: list[Any] | None = None
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception), quiet():
         answered = spark.range(0, PROBES, 1, PROBES).mapInArrow(probe, "versions string").distinct().collect()
     if answered is None:
         raise PlanError(
