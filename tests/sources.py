@@ -11,6 +11,7 @@ import numpy as np
 
 from pellucid.mechanisms import bulk, samplers
 from pellucid.mechanisms.assignment import draw_assignment
+from pellucid.mechanisms.labels import Labels
 
 
 class Repeatable:
@@ -117,3 +118,16 @@ class Scaled(Seeded):
 
     def cube(self, ratio, size):
         return super().cube(ratio / self.factor, size)
+
+
+class Chosen(Labels):
+    """Labels that a test chooses, all of them different: of a row by its number, of a person by an id that is such a number."""
+
+    def __init__(self, labels):
+        super().__init__(bytes(32))
+        self.chosen = np.array(labels, dtype=np.uint64)
+
+    def of_row_numbers(self, numbers):
+        return np.stack([self.chosen[numbers.astype(int)]] * 2, axis=1)
+
+    of_numbers = of_row_numbers

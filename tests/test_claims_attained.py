@@ -25,10 +25,10 @@ import test_tree_vectors
 from dp_accounting import pld
 from scipy import special, stats
 from sklearn.ensemble import RandomForestRegressor
+from sources import Chosen
 
 import pellucid as pel
 from pellucid.engine import LocalEngine
-from pellucid.engine import units as engine_units
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.explainers.curves import accumulate
 from pellucid.explainers.curves.steps import ClippedSteps
@@ -54,6 +54,7 @@ from pellucid.mechanisms import (
     to_replace,
 )
 from pellucid.mechanisms import amounts as calibration
+from pellucid.mechanisms import labels as secret
 from pellucid.public.fitted import walks
 from pellucid.public.fitted.read import Read, read
 from pellucid.public.fitted.settled import settle
@@ -94,13 +95,13 @@ def totals(values, asked, relation="replace", labels=None, unit=None, ids=None):
     """Exact totals; with `labels`, row i (person i) has that secret label."""
     data = {"v": np.array(values, dtype=float)} | ({} if ids is None else {"id": ids})
     engine = LocalEngine(data, ONE, relation, unit or pel.Unit())
-    original = engine_units.secret_labels
+    original = secret.fresh
     if labels is not None:
-        engine_units.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
+        secret.fresh = lambda: Chosen(labels)
     try:
         return engine.totals(asked)
     finally:
-        engine_units.secret_labels = original
+        secret.fresh = original
 
 
 def moved(before, after, relative=None):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pellucid.engine import ids, local, orders
 from pellucid.engine import units as engine_units
 from pellucid.explainers import PartialDependence, PermutationImportance
 from pellucid.explainers.common.caps import PrivateCap
@@ -120,8 +121,8 @@ def histogram_of_one(patch):
 
 def balanced_shuffle(patch):
     """Blocks of equal sizes, also where the number of records is secret: one more moves others from block to block."""
-    whole = engine_units._block_labels
-    patch.setattr(engine_units, "_block_labels", lambda units, blocks, relation: whole(units, blocks, "replace"))
+    whole = orders.division
+    patch.setattr(local, "division", lambda labels, blocks, relation, *rest: whole(labels, blocks, "replace", *rest))
 
 
 class Unnoised(NoisyGradient):
@@ -205,8 +206,9 @@ def in_this_process(patch):
 
 
 def ids_through_floats(patch):
-    whole = engine_units._exact
-    patch.setattr(engine_units, "_exact", lambda ids: whole(rounded(ids)))
+    whole = ids.labels_of_ids
+    for module in (engine_units, local):
+        patch.setattr(module, "labels_of_ids", lambda labels, some: whole(labels, rounded(some)))
 
 
 def rounded(ids):

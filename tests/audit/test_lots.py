@@ -8,10 +8,14 @@ import pellucid as pel
 from pellucid.audit import Neighbours, World, play
 from pellucid.audit.neighbours import coupled
 from pellucid.audit.transcript import Kept
-from pellucid.engine import units as engine_units
-from pellucid.mechanisms import secret_labels
+from pellucid.mechanisms import labels as secret
 
+FRESH = secret.fresh
 SCHEMA = pel.Schema({"a": pel.Number(0, 1), "y": pel.Number(0, 1)})
+
+
+def labels(count):
+    return secret.fresh().of_rows(0, count).tolist()
 
 
 def first(d):
@@ -35,7 +39,7 @@ def test_two_audits_at_once_leave_no_public_lots_behind():
             other_inside.wait(10)
         left.set()
         done.wait(10)
-        drawn.extend(engine_units.secret_labels(4).tolist())
+        drawn.extend(labels(4))
 
     def leaves_last():
         inside.wait(10)
@@ -49,23 +53,23 @@ def test_two_audits_at_once_leave_no_public_lots_behind():
         thread.start()
     for thread in threads:
         thread.join()
-    assert engine_units.secret_labels is secret_labels
+    assert secret.fresh is FRESH
     with coupled():
-        assert drawn != engine_units.secret_labels(4).tolist()
+        assert drawn != labels(4)
 
 
 def test_lots_are_public_inside_alone_and_secret_after_an_error():
     elsewhere = []
     with pytest.raises(KeyboardInterrupt), coupled(3):
-        once = engine_units.secret_labels(5).tolist()
-        thread = threading.Thread(target=lambda: elsewhere.extend(engine_units.secret_labels(5).tolist()))
+        once = labels(5)
+        thread = threading.Thread(target=lambda: elsewhere.extend(labels(5)))
         thread.start()
         thread.join()
         with coupled(3):
-            assert engine_units.secret_labels(70_000)[:5].tolist() == once
+            assert labels(70_000)[:5] == once
         raise KeyboardInterrupt
-    assert engine_units.secret_labels is secret_labels
-    assert elsewhere != once and engine_units.secret_labels(5).tolist() != once
+    assert secret.fresh is FRESH
+    assert elsewhere != once and labels(5) != once
 
 
 def test_lots_alone_tell_no_two_tables_apart():

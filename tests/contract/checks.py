@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from sources import Seeded
+from sources import Chosen, Seeded
 
 import pellucid as pel
 from pellucid.engine import LocalEngine
-from pellucid.engine import units as engine_units
 from pellucid.explainers.clusters.scores import CandidateScore, CombinationScore
 from pellucid.mechanisms import Spend, source
+from pellucid.mechanisms import labels as secret
 from pellucid.public.schema import Unit
 from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, parts_of, released_parts, touched
 from pellucid.query.functions import BlockFunction, sent_whole
@@ -71,12 +71,12 @@ def record(explainer, data, schema, relation="replace", currency="epsilon", seed
 def coupled_labels():
     """Secret labels by position and turn: what is common to two tables gets the same ones, as the proofs couple them."""
     turn = iter(range(10**6))
-    before = engine_units.secret_labels
-    engine_units.secret_labels = lambda count: np.random.default_rng(next(turn)).permutation(10_000)[:count].astype(np.uint64)
+    before = secret.fresh
+    secret.fresh = lambda: Chosen(np.random.default_rng(next(turn)).permutation(10_000))
     try:
         yield
     finally:
-        engine_units.secret_labels = before
+        secret.fresh = before
 
 
 def coupled_totals(engine, query):

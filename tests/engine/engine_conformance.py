@@ -5,10 +5,13 @@
             return MyEngine(...)
 
 The oracle beside it decodes every cell by itself and adds up what the bound says of one row, pair or block at a time. It sees the
-secret labels that the engine drew, so it can tell which rows must stay, who must be paired with whom and which block is whose.
+keys of secret labels that the engine drew, so it can tell which rows must stay, who must be paired with whom and which block is
+whose.
 """
 
+import hashlib
 import math
+import struct
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
@@ -16,6 +19,7 @@ from contextlib import contextmanager
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sources import Seeded
 
 import pellucid as pel
@@ -126,49 +130,67 @@ def over(kind):
     return Sum(differences, Box(2, -1, 1), over=kind, columns=("age", "smoker", "word"))
 
 
-class Labels(Seeded):
-    """Secret labels that are written down."""
+class Keys(Seeded):
+    """Keys of secret labels that are written down."""
 
     def __init__(self, seed=0):
         super().__init__(seed)
         self.drawn = []
 
     def bits(self, count):
-        drawn = super().bits(count)
-        self.drawn.append(np.frombuffer(drawn, dtype=np.uint64).tolist())
-        return drawn
+        self.drawn.append(super().bits(count))
+        return self.drawn[-1]
 
 
 @contextmanager
-def written_labels(seed=0):
-    before, source.current = source.current, Labels(seed)
+def written_keys(seed=0):
+    before, source.current = source.current, Keys(seed)
     try:
         yield source.current.drawn
     finally:
         source.current = before
 
 
-class Oracle:
-    """The totals of a table by plain loops, given the labels that an engine drew for it, first those of its opening."""
+def label_of(key, about, number):
+    """(upper half, lower half) of one block of AES."""
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return struct.unpack("<QQ", cipher.update(struct.pack("<QQ", about, number)))
 
-    def __init__(self, frame, schema, relation, unit, labels):
-        self.schema, self.relation, self.labels = schema, relation, list(labels)
+
+def label_of_text(key, text):
+    own = b"".join(struct.pack("<QQ", *label_of(key, 3, i)) for i in range(4))
+    return struct.unpack("<QQ", hashlib.blake2b(text.encode(), key=own, digest_size=16).digest())
+
+
+class Oracle:
+    """The totals of a table by plain loops, given the keys that an engine drew for it, first that of its opening."""
+
+    def __init__(self, frame, schema, relation, unit, keys):
+        self.schema, self.relation, self.keys = schema, relation, list(keys)
         self.rows = [{name: self.inside(schema[name], row[name]) for name in schema} for row in _rows(frame)]
         self.conditions = [{name: self.condition(schema[name], row[name]) for name in schema} for row in _rows(frame)]
         self.person = None
         self.parts = [None] * len(self.rows)
         if unit.column:
             ids = [None if pd.isna(row[unit.column]) else row[unit.column] for row in _rows(frame)]
-            known = list(dict.fromkeys(i for i in ids if i is not None))
-            self.person = [None if i is None else known.index(i) for i in ids]
-            self.parts = self.kept(unit.max_rows, self.next_labels(len(ids)))
+            self.known = list(dict.fromkeys(i for i in ids if i is not None))
+            self.person = [None if i is None else self.known.index(i) for i in ids]
+            key = self.next_key()
+            self.parts = self.kept(unit.max_rows, [label_of(key, 0, i) for i in range(len(ids))])
         self.units = len(self.rows) if self.person is None else len(set(self.person) - {None})
 
-    def next_labels(self, wanted):
-        assert self.labels, "labels were not drawn from the source of randomness"
-        labels = self.labels.pop(0)
-        assert len(labels) == wanted, "one label is drawn for each row or unit"
-        return labels
+    def next_key(self):
+        assert self.keys, "labels were not drawn from the source of randomness"
+        key = self.keys.pop(0)
+        assert len(key) == 32, "one key is drawn for each order"
+        return key
+
+    def next_labels(self):
+        """The label of every unit, under the next key: of a row by its number, of a person by the id."""
+        key = self.next_key()
+        if self.person is None:
+            return [label_of(key, 0, i) for i in range(len(self.rows))]
+        return [label_of_text(key, one) for one in self.known]
 
     @staticmethod
     def inside(feature, cell):
@@ -251,24 +273,25 @@ class Oracle:
         own = {i: [i] for i in range(len(self.rows))}
         if self.person is not None:
             own = {p: [i for i, q in enumerate(self.person) if q == p and self.parts[i]] for p in range(self.units)}
-        labels = self.next_labels(len(own))
+        labels = self.next_labels()
         order = sorted(own, key=lambda unit: labels[unit])
         for unit, donor in zip(order, order[1:] + order[:1]):
             for k, i in enumerate(own[unit]):
                 yield i, own[donor][k % len(own[donor])]
 
     def couples(self):
-        labels = self.next_labels(len(self.rows))
-        order, half = sorted(range(len(self.rows)), key=lambda i: labels[i]), len(self.rows) // 2
-        return zip(order[:half], order[half : 2 * half])
+        """Ranks 2j and 2j + 1."""
+        labels = self.next_labels()
+        order = sorted(range(len(self.rows)), key=lambda i: labels[i])
+        return zip(order[0::2], order[1::2])
 
     def blocks(self, count):
-        labels = self.next_labels(self.units)
+        labels = self.next_labels()
         if self.relation == "replace":
             order = sorted(range(self.units), key=lambda unit: labels[unit])
             block = {unit: rank * count // self.units for rank, unit in enumerate(order)}
         else:
-            block = {unit: labels[unit] % count for unit in range(self.units)}
+            block = {unit: labels[unit][1] % count for unit in range(self.units)}
         owner = range(len(self.rows)) if self.person is None else self.person
         kept = [i for i in range(len(self.rows)) if self.parts[i] != 0]
         return [[i for i in kept if block[owner[i]] == b] for b in range(count)]
@@ -315,19 +338,19 @@ class EngineConformance(ABC):
         """Change the table under the engine that was made of it last: all ages are 16 now."""
 
     def made(self, frame, relation="replace", unit=UNITS[0], seed=0):
-        """An engine, and an oracle that knows the labels of its opening and of every question after it."""
-        with written_labels(seed) as drawn:
+        """An engine, and an oracle that knows the keys of its opening and of every question after it."""
+        with written_keys(seed) as drawn:
             engine = self.make(frame, SCHEMA, relation, unit)
         return engine, lambda more: Oracle(frame, SCHEMA, relation, unit, [*drawn, *more])
 
     def compare(self, frame, query, relation="replace", unit=UNITS[0]):
         for seed in range(3):
             engine, oracle = self.made(frame, relation, unit, seed)
-            with written_labels(seed + 10) as drawn:
+            with written_keys(seed + 10) as drawn:
                 found = engine.totals(query)
             asked = oracle(drawn)
             assert found == asked.totals(query) and all(type(v) is int for v in found)
-            assert not asked.labels, "more labels were drawn than are needed"
+            assert not asked.keys, "more keys were drawn than are needed"
 
     @pytest.mark.parametrize("unit", UNITS, ids=lambda u: u.text)
     @pytest.mark.parametrize("relation", RELATIONS)
@@ -465,7 +488,7 @@ class EngineConformance(ABC):
                 found.append((np.sort(rows["lab"]),))
                 return [0.0]
 
-            with written_labels():
+            with written_keys():
                 engine.totals(Sum(look, Box(1, 0, 1), over=Pairs(), columns=("age", "lab")))
                 engine.totals(Sum(look_at_block, Box(1, 0, 1), over=Blocks(6), columns=("age", "lab")))
         assert len(seen["one"]) == len(seen["other"])
@@ -478,7 +501,7 @@ class EngineConformance(ABC):
         function = BlockFunction(mean_or_nothing, as_it_is, (0.25, 0.75), FEW)
         query = Sum(function, Box(2, 0, 1), over=Blocks(8), columns=ALL)
         engine, oracle = self.made(people(), relation, UNITS[2])
-        with written_labels() as drawn:
+        with written_keys() as drawn:
             found = engine.totals(query)
         assert found == oracle(drawn).totals(query)
         assert engine.outcomes.blocks == 8 == engine.outcomes.answered + engine.outcomes.failed

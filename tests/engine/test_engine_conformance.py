@@ -6,9 +6,9 @@ import pytest
 from engine_conformance import UNITS, EngineConformance
 
 from pellucid.engine import Kept, LocalEngine, kernel
-from pellucid.engine import units as engine_units
 from pellucid.engine.tables import MemoryTable, ParquetTable
-from pellucid.mechanisms import secret_labels
+from pellucid.mechanisms import labels as secret
+from pellucid.mechanisms.labels import Labels
 from pellucid.query import Blocks, Pairs, parts_of
 
 
@@ -26,6 +26,16 @@ class TestInMemory(EngineConformance):
 
 class TestInSmallBatches(TestInMemory):
     options = {"batch_rows": 7}
+
+
+class TestLargerThanMemory(TestInMemory):
+    """Every order goes through files, in many buckets of which some are empty."""
+
+    options = {"batch_rows": 7, "held": 300}
+
+
+class TestInFewBuckets(TestInMemory):
+    options = {"batch_rows": 50, "held": 3000}
 
 
 class TestOnAFile(EngineConformance):
@@ -63,17 +73,16 @@ class CountsOneTwice(LocalEngine):
 
 
 class LabelsFromContent(LocalEngine):
-    """Orders by age. Labels are drawn as they should be, and thrown away."""
+    """Orders by age. Keys are drawn as they should be, and labels thrown away."""
 
     def totals(self, query):
         ages = np.concatenate([rows["age"] for rows in self.batches(("age",))]).astype(np.uint64)
 
-        def by_age(count):
-            secret_labels(count)
-            return ages[:count]
+        def by_age(labels, start, stop):
+            return np.stack([ages[start:stop], np.arange(start, stop, dtype=np.uint64)], axis=1)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine_units, "secret_labels", by_age)
+            patch.setattr(Labels, "of_rows", by_age)
             return super().totals(query)
 
 
@@ -82,8 +91,23 @@ class KeepsTheFirst(LocalEngine):
 
     def __init__(self, *arguments):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine_units, "secret_labels", lambda count: (secret_labels(count), np.arange(count))[1])
+            patch.setattr(Labels, "of_row_numbers", lambda _, n: np.stack([n, n], axis=1).astype(np.uint64))
             super().__init__(*arguments)
+
+
+class OneKeyForAll(LocalEngine):
+    """Draws a key for every order, and uses the first one."""
+
+    def totals(self, query):
+        first = []
+
+        def once(fresh=secret.fresh):
+            first.append(fresh())
+            return first[0]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(secret, "fresh", once)
+            return super().totals(query)
 
 
 class BalancedForEverybody(LocalEngine):
@@ -186,6 +210,7 @@ SABOTAGED = [
     (LabelsFromContent, lambda suite: suite.test_pairs_and_blocks(Pairs(), "replace", UNITS[0])),
     (LabelsFromContent, lambda suite: suite.test_pairs_and_blocks(Blocks(7), "add-remove", UNITS[0])),
     (LabelsFromContent, lambda suite: suite.test_labels_do_not_depend_on_content()),
+    (OneKeyForAll, lambda suite: suite.test_pairs_and_blocks(Pairs(3), "replace", UNITS[1])),
     (KeepsTheFirst, lambda suite: suite.test_records("replace", UNITS[1])),
     (BalancedForEverybody, lambda suite: suite.test_pairs_and_blocks(Blocks(7), "add-remove", UNITS[0])),
     (ForgetsParts, lambda suite: suite.test_records("replace", UNITS[2])),

@@ -11,6 +11,7 @@ from pellucid.mechanisms.labels import Labels
 
 LABELS = Labels(bytes(range(32)))
 TEXTS = ["1", "01", " 1", "", None, "É", "E\u0301", "  ", "1", "a\0", "a"]
+BYTES = [b"\xff\xfe", b"\xff", None, b" \t", b"\xff\xfe"]
 BIG = [decimal.Decimal(10) ** 37 + i for i in range(3)]
 
 

@@ -102,7 +102,8 @@ def test_rows_that_stay(table, most, key):
         stay = sorted(own, key=lambda i: as_int(rows[i]))[:most]
         for i in stay:
             wanted[i] = len(stay)
-    assert orders.kept_rows(labels, rows, most).tolist() == wanted
+    parts, sizes = orders.kept_rows(labels, rows, most)
+    assert parts.tolist() == wanted and sizes.tolist() == [len(own) for own in by_unit(units, labels)]
 
 
 @given(tables(), st.sampled_from([1, 2, 7, 1000]))

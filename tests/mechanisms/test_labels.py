@@ -91,7 +91,7 @@ def test_a_changed_bit_of_the_key_changes_half_of_the_bits():
 
 def test_nothing_shows_the_key():
     labels = Labels(KEY)
-    for shown in (repr(labels), str(labels), f"{labels}", "%s" % labels):
+    for shown in (repr(labels), str(labels), f"{labels}"):
         assert shown == "Labels()"
     written = io.StringIO()
     log = logging.Logger("test")

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sources import Chosen
 
 import pellucid as pel
 from pellucid.engine import LocalEngine
-from pellucid.engine import units as engine_units
 from pellucid.explainers.blocks.ballots import Ballots
 from pellucid.mechanisms import Norms
+from pellucid.mechanisms import labels as secret
 from pellucid.query import Blocks, Choice, Couples, Joint, Pairs, Records, Sum, sensitivity, touched
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box, Cells
@@ -36,12 +37,12 @@ def block_mean(rows):
 def run(values, query, relation, labels):
     """Exact totals with the secret labels fixed: row i has label labels[i], whatever else is in the table."""
     engine = LocalEngine({"v": np.array(values, dtype=float)}, SCHEMA, relation, pel.Unit())
-    original = engine_units.secret_labels
-    engine_units.secret_labels = lambda count: np.array(labels[:count], dtype=np.uint64)
+    original = secret.fresh
+    secret.fresh = lambda: Chosen(labels)
     try:
         return engine.totals(query)
     finally:
-        engine_units.secret_labels = original
+        secret.fresh = original
 
 
 def query(over):
@@ -111,7 +112,7 @@ def test_repeats_move_no_further_than_one_pairing(values, new, seed, repeats, ad
         rng = np.random.default_rng(seed)
         with pytest.MonkeyPatch.context() as patch:
             # A fresh order at every turn, and the same one for the same record in both tables.
-            patch.setattr(engine_units, "secret_labels", lambda n, rng=rng: rng.integers(0, 2**60, 64)[:n].astype(np.uint64))
+            patch.setattr(secret, "fresh", lambda rng=rng: Chosen(rng.integers(0, 2**60, 64)))
             told.append(LocalEngine({"v": np.array(table)}, SCHEMA, relation, pel.Unit()).totals(asked)[0])
     assert abs(told[1] - told[0]) <= once.linf
 

@@ -17,6 +17,7 @@ from sources import Silent
 import pellucid as pel
 from pellucid.engine import LocalEngine, progress
 from pellucid.mechanisms import source
+from pellucid.mechanisms.labels import Labels
 from pellucid.public.rows import Rows
 from pellucid.query import Joint, Records, Sum, parts_of
 from pellucid.query.bounds import Box
@@ -240,7 +241,7 @@ def test_a_list_gives_what_its_parts_give_alone(schema, curve, neighbors, unit, 
     for data in (people, tmp_path / "people.parquet"):
         open_ = {"budget": pel.Budget(99.0), "neighbors": neighbors, "unit": unit, "expected_rows": 3000}
         # Who is paired with whom, and which rows of a person stay, comes from the same source in the same order.
-        monkeypatch.setattr("pellucid.engine.units.secret_labels", lambda count: np.random.default_rng(1).permutation(count))
+        monkeypatch.setattr("pellucid.mechanisms.labels.fresh", lambda: Labels(bytes(32)))
         one_by_one = pel.Session(data, schema, **open_)
         alone = [one_by_one.release(explainer, **cost) for explainer, cost in asked]
         listed = pel.Session(data, schema, **open_).release(asked)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..engine import LocalEngine
-from ..engine import units as engine_units
+from ..mechanisms import labels as secret
+from ..mechanisms.labels import KEY_BYTES, Labels
 from ..public.schema import Category, Relation, Schema, Unit
 
 Record = Mapping[str, Any]
@@ -223,12 +224,12 @@ class _Public(threading.local):
 
 
 _PUBLIC, _ENTRY = _Public(), threading.Lock()
-_inside, _secret = 0, engine_units.secret_labels  # type: ignore[attr-defined]
+_inside, _secret = 0, secret.fresh
 
 
 @contextlib.contextmanager
 def coupled(lot: int = 0) -> Iterator[None]:
-    """Lots by position: what is common to two tables is paired alike, as the proofs couple them. For totals without noise.
+    """Lots from public keys: what is common to two tables is paired alike, as the proofs couple them. For totals without noise.
 
     In this thread alone: whoever releases in another one goes on drawing secret lots. The last thread to leave puts everything
     back, whatever order they leave in.
@@ -237,7 +238,7 @@ def coupled(lot: int = 0) -> Iterator[None]:
     outer = _PUBLIC.turns, _PUBLIC.lot
     with _ENTRY:
         if not _inside:
-            _secret, engine_units.secret_labels = engine_units.secret_labels, _labels  # type: ignore[attr-defined]
+            _secret, secret.fresh = secret.fresh, _fresh
         _inside += 1
     _PUBLIC.turns, _PUBLIC.lot = itertools.count(), lot
     try:
@@ -247,12 +248,10 @@ def coupled(lot: int = 0) -> Iterator[None]:
         with _ENTRY:
             _inside -= 1
             if not _inside:
-                engine_units.secret_labels = _secret  # type: ignore[attr-defined]
+                secret.fresh = _secret
 
 
-def _labels(count: int) -> np.ndarray:
+def _fresh() -> Labels:
     if _PUBLIC.turns is None:
-        found: np.ndarray = _secret(count)
-        return found
-    rng = np.random.default_rng([_PUBLIC.lot, next(_PUBLIC.turns)])
-    return rng.integers(0, 1 << 64, count, dtype=np.uint64)
+        return _secret()
+    return Labels(np.random.default_rng([_PUBLIC.lot, next(_PUBLIC.turns)]).bytes(KEY_BYTES))

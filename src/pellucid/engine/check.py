@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ..errors import DataError, SchemaError
 from ..public.schema import FINE, MISSING, OUTSIDE, UNREADABLE, Category, Feature, Number, Schema, Unit, did_you_mean
 from .decode import cells_of, conditions
+from .units import People
 
 WARNING = "NOT PRIVATE: exact numbers and cells of the table, for its owner alone. Do not publish them or pass them on."
 MOST_CAUSES = 10
@@ -82,13 +83,10 @@ class IdCheck:
     """Rows of theirs that are left out for it."""
 
     @classmethod
-    def of(cls, person: np.ndarray, unit: Unit) -> IdCheck:
-        """The check of rows whose people are numbered, -1 without an id."""
+    def of(cls, people: People, unit: Unit) -> IdCheck:
+        """The check of a table whose people were found when it was opened."""
         assert unit.column is not None
-        rows = np.bincount(person[person >= 0])
-        surplus = rows[rows > unit.max_rows] - unit.max_rows
-        numbers = len(rows), np.count_nonzero(person < 0), len(surplus), surplus.sum()
-        return cls(unit.column, unit.max_rows, *(int(number) for number in numbers))
+        return cls(unit.column, unit.max_rows, people.count, people.without, people.above, people.left_out)
 
     def __str__(self) -> str:
         allowed = f"{self.max_rows} row{'s' if self.max_rows > 1 else ''}"

@@ -53,9 +53,9 @@ def _of_dictionary(labels: Labels, ids: pa.DictionaryArray) -> Labelled:
     places = pc.fill_null(ids.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
     used, inverse = np.unique(places, return_inverse=True)
     nobody = len(used) > 0 and used[0] < 0
-    levels = ids.dictionary.take(pa.array(used[1:] if nobody else used))
+    levels = exact(ids.dictionary).take(pa.array(used[1:] if nobody else used))
     plain = pa.types.is_integer(levels.type) or pa.types.is_boolean(levels.type)
-    found, named = _of_chunk(labels, levels) if plain else _of_levels(labels, exact(levels))
+    found, named = _of_chunk(labels, levels) if plain else _of_levels(labels, levels)
     if nobody:
         found, named = np.concatenate([np.zeros((1, 2), dtype=np.uint64), found]), np.r_[False, named]
     return found[inverse], named[inverse]

@@ -1,11 +1,13 @@
-"""From decoded rows to exact totals: what every engine does with rows, wherever they come from.
+"""From cells to exact totals: what every engine does with rows, wherever they come from.
 
 A map makes contributions of a batch of rows, pairs or blocks; the bound rounds and clips them, as integers, and adds them up.
+`Work` is that as one value, which holds no row and nothing of an engine: it travels to other processes (see `payload`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..public.asking import DEFAULT, Asking
 from ..public.model import Model
 from ..public.rows import Point, Rows
 from ..public.schema import Schema
-from ..query import Sum
+from ..query import Couples, Pairs, Sum
 from ..query.functions import BlockFunction
 from .decode import conditions as conditions_of
 from .decode import decode
@@ -35,6 +37,60 @@ Contributions = Iterator[tuple[Any, np.ndarray | None]]
 def batch_size(rows: int, width: int) -> int:
     """How many of at most so many rows to hold at once, where each contributes `width` values."""
     return min(rows, max(FEWEST_ROWS, BATCH_VALUES // width))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Sums over the same rows, and how these are read: what is done with batches of rows, here or elsewhere.
+
+    >>> from pellucid.public.schema import Number
+    >>> from pellucid.query.bounds import Box
+    >>> total = Sum(lambda rows: rows["age"][:, None], Box(1, 0, 100), columns=("age",))
+    >>> work = Work(Schema({"age": Number(0, 100)}), (total,))
+    >>> first, second = (work.decoded({"age": pa.array(cells)}) for cells in ([100.0, 100.0], [1e9, 50.0]))
+    >>> added([work.of_records([first]), work.of_records([second])]) == work.of_records([first, second])
+    True
+    """
+
+    schema: Schema
+    sums: tuple[Sum, ...]
+    """All over records, or a single one over pairs, couples or blocks."""
+    asking: Asking = DEFAULT
+    """How black boxes are asked."""
+    batch_rows: int = BATCH_ROWS
+    """Rows of a batch at most."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read. Without a column nothing would say how many rows there are."""
+        return tuple(dict.fromkeys(name for part in self.sums for name in part.columns)) or (next(iter(self.schema)),)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Columns whose cells' conditions are read too."""
+        return tuple(dict.fromkeys(name for part in self.sums for name in part.conditions))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of a batch for every sum."""
+        return [batch_size(self.batch_rows, part.bound.width) for part in self.sums]
+
+    def decoded(self, cells: Mapping[str, pa.Array], parts: np.ndarray | None = None) -> Rows:
+        """A batch as maps see it, with the parts of its rows."""
+        return decoded(self.schema, {name: cells[name] for name in self.columns}, parts, self.asking, self.conditions)
+
+    def of_records(self, batches: Iterable[Rows]) -> list[list[int]]:
+        """The exact totals of these batches, sum after sum."""
+        return over_records(self.sums, batches, self.sizes)
+
+    def of_pairs(self, pairs: Iterable[tuple[Rows, Rows]]) -> list[list[int]]:
+        """The exact totals of these pairs or couples."""
+        return [total(part, over_pairs(part, pairs)) for part in self.sums]
+
+
+def added(totals: Iterable[list[list[int]]]) -> list[list[int]]:
+    """The totals of several pieces of work together: whole numbers, in any order."""
+    return [[sum(values) for values in zip(*of_one)] for of_one in zip(*totals)]
 
 
 def decoded(
@@ -127,9 +183,11 @@ def _one_each(made: Any, records: int) -> Any:
     return made
 
 
-def over_pairs(part: Sum, repeats: int, pairs: Iterable[tuple[Rows, Rows]], count: int) -> Contributions:
-    """One contribution per pair or couple of rows, of all of `repeats` draws; they come in `count` pieces."""
-    for rows, others in track(pairs, count, "reading pairs"):
+def over_pairs(part: Sum, pairs: Iterable[tuple[Rows, Rows]]) -> Contributions:
+    """One contribution per pair or couple of rows, of all repeats."""
+    assert isinstance(part.over, Pairs | Couples)
+    repeats = part.over.repeats
+    for rows, others in pairs:
         # Every repeat may use its part of the set, as every row of a person may.
         share = rows.parts if repeats == 1 else repeats * (1 if rows.parts is None else rows.parts)
         made = _one_each(part.map(rows, others), len(rows))

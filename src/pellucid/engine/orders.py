@@ -65,8 +65,10 @@ def count_units(labels: np.ndarray) -> int:
     return len(begins(labels[in_order(labels)]))
 
 
-def kept_rows(people: np.ndarray, rows: np.ndarray, max_rows: int) -> np.ndarray:
-    """For every row how many rows its person keeps; 0 for a row that goes. Claim: person-average
+def kept_rows(people: np.ndarray, rows: np.ndarray, max_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """For every row how many rows its person keeps, 0 for a row that goes; and how many rows each person has.
+
+    Claim: person-average
 
     `people` are labels of the people, `rows` of the rows: the `max_rows` rows of a person with the smallest labels stay.
     """
@@ -80,7 +82,7 @@ def kept_rows(people: np.ndarray, rows: np.ndarray, max_rows: int) -> np.ndarray
         by_person = by_person[np.lexsort((own[:, 1], own[:, 0], which))]
     rank = np.arange(len(people)) - begin[which]
     parts[by_person] = np.where(rank < max_rows, np.minimum(count, max_rows)[which], 0)
-    return parts
+    return parts, count
 
 
 def pairing(labels: np.ndarray, guests: int = 0) -> Pairing:

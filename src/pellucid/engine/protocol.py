@@ -21,9 +21,10 @@ class Engine(Protocol):
 
     Cells are in their declared domains, whatever they said; a sum may ask for the conditions of cells beside them.
 
-    Rows have a fixed order. Which rows of a person stay, who is paired with whom and which block is whose follow from
-    `mechanisms.secret_labels`, one label for each row or unit in that order, and never from what a row holds. `units` and
-    `kernel` do this for rows of this process; an engine that has them elsewhere calls the same functions there.
+    Rows have a fixed order, and thereby numbers. Which rows of a person stay, who is paired with whom and which block is whose
+    follow from `mechanisms.labels`, under a fresh key for each of these, of the numbers of rows or the ids of people, and never
+    from what a row holds. `orders` and `kernel` do this for rows of any process; an engine that has them elsewhere calls the
+    same functions there.
 
     The table is the one that was opened, or there is no answer. An engine has a copy that nobody else can write to, or compares
     what it reads with what it opened: before the first row, and again after the last, as a table can be exchanged in between.

@@ -28,15 +28,17 @@ from .amounts import (
 )
 from .assignment import AssignmentScores
 from .choices import Choosing, calibrate_assignment, calibrate_choice, choose, choose_assignment
+from .labels import Labels
 from .laws import NoiseLaw
 from .noise import Mechanism, add_noise, calibrate
-from .source import is_private, secret_labels
+from .source import is_private
 
 __all__ = [
     "RESOLUTION",
     "AssignmentScores",
     "Choosing",
     "Currency",
+    "Labels",
     "Mechanism",
     "NoiseLaw",
     "Norms",
@@ -58,6 +60,5 @@ __all__ = [
     "rho_of_epsilon_delta",
     "rho_of_pure",
     "root_below",
-    "secret_labels",
     "to_replace",
 ]

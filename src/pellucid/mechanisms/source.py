@@ -12,8 +12,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
 
-import numpy as np
-
 from ..errors import MissingExtra
 from . import bulk, samplers
 from .assignment import Assignment, AssignmentScores, Candidates, draw_assignment
@@ -114,8 +112,3 @@ def prepare() -> None:
             f"noise comes from OpenDP, which cannot be used here ({type(error).__name__}): install it again with "
             "`pip install --force-reinstall 'opendp>=0.14,<0.17'`. Nothing was charged."
         ) from error
-
-
-def secret_labels(count: int) -> np.ndarray:
-    """Fresh 64-bit labels, one per row: who is paired with whom, which rows of a person are kept, which block is whose."""
-    return np.frombuffer(current.bits(8 * count), dtype=np.uint64)

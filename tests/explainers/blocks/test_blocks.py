@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from checks import noise
-from sources import Silent
+from sources import Chosen, Silent
 
 import pellucid as pel
 from pellucid.engine import LocalEngine, trial
-from pellucid.engine import units as engine_units
 from pellucid.engine.sandbox import Outcomes
 from pellucid.explainers.blocks.functions import SMALLEST_BLOCK, OnGrid, OnItems, blocks_for_plot, blocks_for_votes
+from pellucid.mechanisms import labels as secret
 from pellucid.query import Blocks, Sum
 from pellucid.query.bound import UNITS
 from pellucid.query.bounds import Box
@@ -52,7 +52,7 @@ def pay_by_sex(rows):
 def test_without_noise_a_plot_is_the_mean_over_blocks(silent, monkeypatch):
     data, count = table(), 7
     labels = np.random.default_rng(5).permutation(len(data)).astype(np.uint64)
-    monkeypatch.setattr(engine_units, "secret_labels", lambda n: labels[:n])
+    monkeypatch.setattr(secret, "fresh", lambda: Chosen(labels))
     explainer = pel.PrivatePlot(quartiles, x=[0.25, 0.5, 0.75], output=(0, 10), blocks=count, limits=ONE)
     by_rank = np.argsort(labels)
     cut = [data.iloc[by_rank[np.arange(len(data)) * count // len(data) == b]] for b in range(count)]
@@ -405,7 +405,7 @@ def test_blocks_under_add_remove_pass_an_audit_that_a_balanced_shuffle_fails():
             # The same labels for whoever is in both tables: each run keeps its law, and sampling does not blur the ratio.
             labels = np.random.default_rng(seed).integers(0, 2**60, count * size + 1).astype(np.uint64)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(engine_units, "secret_labels", lambda n, labels=labels: labels[:n])
+                patch.setattr(secret, "fresh", lambda labels=labels: Chosen(labels))
                 for engine, kept in zip(engines, totals):
                     kept.append(engine.totals(asked)[0] / UNITS / 2)
         found[relation] = attained(*map(np.array, totals), epsilon=1.0)

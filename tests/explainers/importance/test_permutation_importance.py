@@ -10,13 +10,13 @@ from checks import noise
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
-from sources import Seeded, Silent
+from sources import Chosen, Seeded, Silent
 
 import pellucid as pel
-from pellucid.engine import units as engine_units
 from pellucid.explainers.importance.losses import SURE, Loss
 from pellucid.explainers.importance.results import Importance
 from pellucid.mechanisms import NoiseLaw
+from pellucid.mechanisms import labels as secret
 
 SCHEMA = pel.Schema(
     {
@@ -69,7 +69,7 @@ def test_without_noise_it_is_the_textbook_formula(relation, name, loss, silent, 
     data = table()
     order = np.random.default_rng(1).permutation(len(data))
     labels = np.argsort(order).astype(np.uint64)  # position of every record in the secret order
-    monkeypatch.setattr(engine_units, "secret_labels", lambda count: labels[:count])
+    monkeypatch.setattr(secret, "fresh", lambda: Chosen(labels))
     donors = np.empty(len(data), dtype=int)
     donors[order] = np.roll(order, -1)
     found = session(data, relation=relation).release(
@@ -190,10 +190,10 @@ def test_a_ranking_without_noise_is_the_mean_increase(relation, silent, monkeypa
     data = table(401)
     order = np.random.default_rng(1).permutation(len(data))
     labels = np.argsort(order).astype(np.uint64)
-    monkeypatch.setattr(engine_units, "secret_labels", lambda count: labels[:count])
+    monkeypatch.setattr(secret, "fresh", lambda: Chosen(labels))
     donors = np.arange(len(data))
     if relation == "replace":
-        first, second = order[:200], order[200:400]
+        first, second = order[0:400:2], order[1:400:2]
         donors[first], donors[second] = second, first
     else:
         donors[order] = np.roll(order, -1)
@@ -258,7 +258,7 @@ def test_error_bars_cover(relation, delta, ranking):
     explainer = pel.PermutationImportance(MODEL, "y", cap=0.2, ranking=ranking, repeats=1)
     with pytest.MonkeyPatch.context() as patch:
         labels = np.random.default_rng(3).permutation(len(data)).astype(np.uint64)
-        patch.setattr(engine_units, "secret_labels", lambda count: labels[:count])
+        patch.setattr(secret, "fresh", lambda: Chosen(labels))
         account = session(data, epsilon=1.0, delta=delta, relation=relation, expected_rows=1500)
         with noise(Silent()):
             exact = account.release(explainer, share="0.0001", fresh=True).values
@@ -419,12 +419,12 @@ def with_gaps(data, seed=3):
 def test_records_without_a_target_have_no_loss(relation, target, ranking, silent, monkeypatch):
     """Without noise: the means are over records with a target, who receive from everybody."""
     data = with_gaps(table(400))
-    monkeypatch.setattr(engine_units, "secret_labels", lambda count: np.arange(count, dtype=np.uint64))
+    monkeypatch.setattr(secret, "fresh", lambda: Chosen(np.arange(1500)))
     explainer = pel.PermutationImportance(MODEL, target, cap="range", repeats=1, ranking=ranking)
     found = session(data, relation=relation, expected_rows=400).release(explainer, epsilon=1.0)
     truth = pd.to_numeric(data["y"], errors="coerce") if target == "y" else data["sick"].map({"yes": 1.0, "no": 0.0})
     couples = ranking and relation == "replace"
-    partner = np.r_[np.arange(200, 400), np.arange(200)] if couples else np.r_[1:400, 0]
+    partner = np.arange(400) ^ 1 if couples else np.r_[1:400, 0]
     known = truth.notna().to_numpy()
     base = ((truth - answer(data)) ** 2)[known]
     permuted = [((truth - answer(data.assign(**{n: data[n].to_numpy()[partner]}))) ** 2)[known] for n in "abc"]
@@ -447,7 +447,7 @@ def test_a_cap_is_that_of_records_with_a_target(silent):
 @pytest.mark.parametrize("ranking", [False, True])
 def test_error_bars_hold_without_some_targets(ranking, monkeypatch):
     """With the same partners in every release, so that bars are about noise alone."""
-    monkeypatch.setattr(engine_units, "secret_labels", lambda count: np.arange(count, dtype=np.uint64))
+    monkeypatch.setattr(secret, "fresh", lambda: Chosen(np.arange(1500)))
     data = with_gaps(table(1500))
     explainer = pel.PermutationImportance(MODEL, "y", cap=0.5, repeats=1, ranking=ranking)
     with noise(Silent()):
