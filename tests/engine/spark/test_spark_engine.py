@@ -1,4 +1,4 @@
-"""Totals on Spark are those of plain loops over single rows, whatever the files, partitions and buckets; anything else is refused."""
+"""Totals on Spark are those of plain loops over single rows, whatever the partitions and buckets; anything else is refused."""
 
 import _thread
 import threading
@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from engine_conformance import OF_CONDITIONS, OF_RECORDS, SCHEMA, UNITS, as_it_is, mean_or_nothing, over, people
+from engine_conformance import OF_CONDITIONS, OF_RECORDS, SCHEMA, UNITS, Keys, Oracle, as_it_is, mean_or_nothing, over, people
 from people import make_people
-from spark_here import KeyedOracle, Keys, spark_session, stored
+from spark_here import spark_session, stored
 
 import pellucid as pel
 from pellucid.engine import LocalEngine, open_engine
@@ -47,11 +47,11 @@ def compare(keys, folder, relation, unit, bucket_rows, queries):
     keys.clear()
     engine = engine_on(frame, folder, relation, unit, bucket_rows)
     opening = list(keys)
-    assert engine.rows == 90 and engine.units == KeyedOracle(frame, SCHEMA, relation, unit, opening).units
+    assert engine.rows == 90 and engine.units == Oracle(frame, SCHEMA, relation, unit, opening).units
     for query in queries:
         keys.clear()
         found = engine.totals(query)
-        oracle = KeyedOracle(frame, SCHEMA, relation, unit, [*opening, *keys])
+        oracle = Oracle(frame, SCHEMA, relation, unit, [*opening, *keys])
         assert found == oracle.totals(query) and all(type(value) is int for value in found)
         assert not oracle.keys, "more keys were drawn than are needed"
     return engine
@@ -85,7 +85,7 @@ def test_hardly_anybody(keys, tmp_path, size, unit):
     for query in EVERYTHING:
         keys.clear()
         found = engine.totals(query)
-        assert found == KeyedOracle(frame, SCHEMA, ADD_REMOVE, unit, [*opening, *keys]).totals(query)
+        assert found == Oracle(frame, SCHEMA, ADD_REMOVE, unit, [*opening, *keys]).totals(query)
 
 
 def in_any_order(check):
@@ -101,7 +101,7 @@ def test_batches_and_checks_are_those_of_the_local_engine(tmp_path, monkeypatch)
     found, local = engine.check(), LocalEngine(tmp_path, SCHEMA, REPLACE, UNITS[1]).check()
     assert in_any_order(found) == in_any_order(local)
     batches = list(engine.batches(("age", "sex")))
-    wanted = KeyedOracle(frame, SCHEMA, REPLACE, UNITS[0], [])
+    wanted = Oracle(frame, SCHEMA, REPLACE, UNITS[0], [])
     for name in ("age", "sex"):
         assert np.concatenate([b[name] for b in batches]).tolist() == [row[name] for row in wanted.rows]
     parts = np.concatenate([b.parts for b in batches])
@@ -160,11 +160,13 @@ def test_a_table_that_changes_is_refused(tmp_path):
     before = engine.totals(OF_RECORDS[0])
     assert engine.totals(OF_RECORDS[0]) == before
 
-    def changing(rows, path=str(tmp_path / "0.parquet"), frame=frame.iloc[:30].assign(age=16.0)):
-        frame.to_parquet(path)
+    other, path = frame.iloc[:30].assign(age=16.0), str(tmp_path / "0.parquet")
+
+    def changing(rows):
+        other.to_parquet(path)
         return np.zeros((len(rows), 1))
 
-    with pytest.raises(pel.ReleaseFailed, match="changed .* stays spent"):
+    with pytest.raises(pel.ReleaseFailed, match=r"changed .* stays spent"):
         engine.totals(Sum(changing, Box(1, 0, 1), columns=("age",)))
     with pytest.raises(pel.ReleaseFailed, match="nothing more was charged"):
         engine.check_unchanged()

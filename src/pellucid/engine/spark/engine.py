@@ -15,7 +15,7 @@ from ...public.schema import Relation, Schema, Unit
 from ...query import Blocks, Couples, Joint, Pairs, Records, Sum, parts_of
 from ..check import Counts, DataCheck, IdCheck
 from ..kept import Kept
-from ..kernel import BATCH_ROWS, batch_size
+from ..kernel import BATCH_ROWS, Work
 from ..sandbox import Outcomes
 from ..shield import shielded
 from . import ordered
@@ -40,6 +40,9 @@ class SparkEngine:
     Sums over records read the table once. Where units are people, and for pairs, couples and blocks, rows go by their secret
     labels to buckets that one task can hold.
     """
+
+    name = "Apache Spark"
+    """For certificates."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class SparkEngine:
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str] = ()) -> Iterator[Rows]:
         """All records, brought here: for streams, which hold what was made of them."""
-        layout = Layout(self._named(columns), tuple(conditions))
+        layout = Layout(tuple(columns) or (next(iter(self.schema)),), tuple(conditions))
         show = Show(self.schema, layout, self.source.numbering, self.batch_rows)
         self.source.check_unchanged()
         parts, seen, rows, marks = self._parts(), 0, 0, 0
@@ -131,13 +134,12 @@ class SparkEngine:
         return totals
 
     def _of_records(self, parts: Sequence[Sum]) -> list[list[int]]:
-        columns = tuple(dict.fromkeys(name for part in parts for name in part.columns))
+        given = self._work(parts)
         if self._people is None:
-            sizes = tuple(batch_size(self.batch_rows, part.bound.width) for part in parts)
-            work = OfRecords(self.schema, tuple(parts), sizes, columns, self.asking, self.source.numbering)
-            return _split(_added(self.passes.over(over_records, work, columns)), parts)
-        by_person = self._order(self._opening)
-        return _split(_added(self._shuffled(ordered.over_people, self._work(parts), [by_person])), parts)
+            answers = self.passes.over(over_records, OfRecords(given.work, self.source.numbering), given.work.columns)
+        else:
+            answers = self._shuffled(ordered.over_people, given, [self._order(self._opening)])
+        return _split(_added(answers), parts)
 
     def _of_others(self, part: Sum, kept: Kept) -> list[int]:
         if isinstance(part.over, Blocks):
@@ -156,39 +158,30 @@ class SparkEngine:
     def _of_blocks(self, part: Sum) -> list[int]:
         assert isinstance(part.over, Blocks)
         labels, blocks = fresh(), part.over.count
-        dividing = ordered.Dividing(self._work([part]), self._layout([part]), blocks, min(BLOCK_TASKS, blocks))
+        given = self._work([part])
+        dividing = ordered.Dividing(given, _layout(given.work), blocks, min(BLOCK_TASKS, blocks))
         if self.relation == "replace":
             counts = self._units_of_buckets(labels)
             work = replace(dividing.work, first_ranks=(tuple(np.cumsum([0, *counts[:-1]]).tolist()),), units=self.units)
             dividing = replace(dividing, work=work)
-            answers = self.passes.divided(dividing, self._columns([part]), self.unit.column, self._order(labels), self.batch_rows)
+            answers = self.passes.divided(dividing, given.work.columns, self.unit.column, self._order(labels), self.batch_rows)
         else:
             way = ByBlock(labels, blocks, dividing.tasks)
             answers = self.passes.shuffled(
-                ordered.over_blocks, dividing, dividing.layout, self._columns([part]), self.unit.column, [way],
+                ordered.over_blocks, dividing, dividing.layout, given.work.columns, self.unit.column, [way],
                 self.batch_rows, dividing.tasks,
             )  # fmt: skip
         *found, blocks, answered, failed, slow, memory = _added(answers)
         self.outcomes = Outcomes(blocks, answered, failed, slow, memory) if blocks else self.outcomes
         return found
 
-    def _shuffled(self, body: Any, work: ordered.Work, ways: Sequence[Order]) -> list[list[int]]:
-        layout, columns = self._layout(work.sums), self._columns(work.sums)
-        return self.passes.shuffled(body, work, layout, columns, self.unit.column, ways, self.batch_rows)
+    def _shuffled(self, body: Any, given: ordered.InBuckets, ways: Sequence[Order]) -> list[list[int]]:
+        columns = given.work.columns
+        return self.passes.shuffled(body, given, _layout(given.work), columns, self.unit.column, ways, self.batch_rows)
 
-    def _work(self, parts: Sequence[Sum]) -> ordered.Work:
-        sizes = tuple(batch_size(self.batch_rows, part.bound.width) for part in parts)
-        return ordered.Work(self.schema, tuple(parts), sizes, self.asking, self.relation, self._people, self.buckets)
-
-    def _columns(self, parts: Sequence[Sum]) -> tuple[str, ...]:
-        return self._named(tuple(dict.fromkeys(name for part in parts for name in part.columns)))
-
-    def _named(self, columns: Sequence[str]) -> tuple[str, ...]:
-        # Without a column nothing would say how many rows there are.
-        return tuple(columns) or (next(iter(self.schema)),)
-
-    def _layout(self, parts: Sequence[Sum]) -> Layout:
-        return Layout(self._columns(parts), tuple(dict.fromkeys(name for part in parts for name in part.conditions)))
+    def _work(self, parts: Sequence[Sum]) -> ordered.InBuckets:
+        work = Work(self.schema, tuple(parts), self.asking, self.batch_rows)
+        return ordered.InBuckets(work, self.relation, self._people, self.buckets)
 
     def _order(self, labels: Labels) -> Order:
         """An order whose buckets have no guests."""
@@ -211,8 +204,7 @@ class SparkEngine:
 
     def _count_people(self, labels: Labels) -> tuple[list[int], list[int]]:
         """How many people each bucket has; and for the owner how many have too many rows, how many those are, and all rows."""
-        work = replace(self._work([]), buckets=self.buckets)
-        layout, way = Layout((), ()), self._order(labels)
+        work, layout, way = self._work([]), Layout((), ()), self._order(labels)
         answers = _added(self.passes.shuffled(ordered.count_people, work, layout, (), self.unit.column, [way], self.batch_rows))
         return (answers[:-3], answers[-3:]) if answers else ([0] * self.buckets, [0, 0, 0])
 
@@ -221,6 +213,10 @@ class SparkEngine:
 
     def __reduce__(self) -> Any:
         raise TypeError("an engine stands next to records and is not saved")
+
+
+def _layout(work: Work) -> Layout:
+    return Layout(work.columns, work.conditions)
 
 
 def _added(answers: Sequence[Sequence[int]]) -> list[int]:

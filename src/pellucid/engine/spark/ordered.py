@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...mechanisms.labels import Labels
-from ...public.asking import Asking
 from ...public.rows import Rows
-from ...public.schema import Relation, Schema
-from ...query import Couples, Pairs, Sum
+from ...public.schema import Relation
+from ...query import Pairs
 from ...query.functions import BlockFunction
 from .. import kernel, orders
 from ..ids import labels_of_ids
@@ -31,19 +30,16 @@ class People:
 
     def kept(self, held: Held) -> tuple[Held, np.ndarray]:
         """The rows that stay of some people, all of whose rows are here, and how many each person keeps."""
-        parts = orders.kept_rows(held.labels, self.rows.of_row_numbers(held.numbers), self.max_rows)
+        parts, _ = orders.kept_rows(held.labels, self.rows.of_row_numbers(held.numbers), self.max_rows)
         stay = np.flatnonzero(parts)
         return held.take(stay), parts[stay]
 
 
 @dataclass(frozen=True, repr=False)
-class Work:
+class InBuckets:
     """Sums over what is in buckets, with all that is needed to add them up."""
 
-    schema: Schema
-    sums: tuple[Sum, ...]
-    sizes: tuple[int, ...]
-    asking: Asking
+    work: kernel.Work
     relation: Relation
     people: People | None
     buckets: int = 1
@@ -56,42 +52,38 @@ class Work:
         return (held, None) if self.people is None else self.people.kept(held)
 
     def rows(self, held: Held, parts: np.ndarray | None) -> Rows:
-        return Rows(self.schema, held.columns, parts, self.asking, held.conditions)
+        return Rows(self.work.schema, held.columns, parts, self.work.asking, held.conditions)
 
 
-def over_people(work: Work, bucket: int, own: Held, guests: Held, read: Read) -> list[int]:
+def over_people(work: InBuckets, bucket: int, own: Held, guests: Held, read: Read) -> list[int]:
     """Sums over records, each with its person's part."""
     read.note(own.numbers)
-    rows, size = work.rows(*work.staying(own)), max(work.sizes)
+    rows, size = work.rows(*work.staying(own)), max(work.work.sizes)
     pieces = (rows.take(slice(start, start + size)) for start in range(0, len(rows), size))
-    return [value for found in kernel.over_records(work.sums, pieces, work.sizes) for value in found]
+    return [value for found in work.work.of_records(pieces) for value in found]
 
 
-def over_pairs(work: Work, bucket: int, own: Held, guests: Held, read: Read) -> list[int]:
+def over_pairs(work: InBuckets, bucket: int, own: Held, guests: Held, read: Read) -> list[int]:
     """Sums over the pairs or couples of one bucket of one order."""
     read.note(own.numbers)
     (own, parts), (guests, more) = work.staying(own), work.staying(guests)
     held = own.then(guests)
     both = None if parts is None or more is None else np.concatenate([parts, more])
     rows, order, place = work.rows(held, both), *divmod(bucket, work.buckets)
-    found: list[int] = []
-    for part, size in zip(work.sums, work.sizes):
-        over = part.over
-        assert isinstance(over, Pairs | Couples)
-        if isinstance(over, Pairs):
-            first, second = orders.pairing(held.labels, len(guests.numbers))
-        else:
-            first, second = orders.matching(held.labels, work.first_ranks[order][place], len(guests.numbers))
-        pairs = ((rows.take(first[i : i + size]), rows.take(second[i : i + size])) for i in range(0, len(first), size))
-        found += kernel.total(part, kernel.over_pairs(part, over.repeats, pairs, 1))
-    return found
+    (part,), (size,) = work.work.sums, work.work.sizes
+    if isinstance(part.over, Pairs):
+        first, second = orders.pairing(held.labels, len(guests.numbers))
+    else:
+        first, second = orders.matching(held.labels, work.first_ranks[order][place], len(guests.numbers))
+    pairs = ((rows.take(first[i : i + size]), rows.take(second[i : i + size])) for i in range(0, len(first), size))
+    return work.work.of_pairs(pairs)[0]
 
 
 @dataclass(frozen=True, repr=False)
 class Dividing:
     """Rows on their way from a bucket of labels to the one of their block."""
 
-    work: Work
+    work: InBuckets
     layout: Layout
     blocks: int
     tasks: int
@@ -120,9 +112,9 @@ def over_blocks(dividing: Dividing, bucket: int, own: Held, guests: Held, read: 
         block = orders.drawn_block(held.labels, dividing.blocks)
     places = dict(grouped(block))
     nobody = np.empty(0, dtype=np.intp)
-    rows = Rows(work.schema, held.columns, asking=work.asking)
+    rows = Rows(work.work.schema, held.columns, asking=work.work.asking)
     outcomes = [Outcomes()]
-    (part,) = work.sums
+    (part,) = work.work.sums
     if isinstance(part.map, BlockFunction):
         # As many at once as there are tasks on this machine, and no more.
         part = replace(part, map=replace(part.map, limits=replace(part.map.limits, workers=1)))
@@ -169,16 +161,15 @@ def look(looking: Looking, batches: Iterator[pa.RecordBatch], read: Read) -> lis
     return [int(value) for value in flat.ravel()]
 
 
-def count_people(work: Work, bucket: int, own: Held, guests: Held, read: Read) -> list[int]:
+def count_people(work: InBuckets, bucket: int, own: Held, guests: Held, read: Read) -> list[int]:
     """How many people a bucket has, at its place; for the owner how many have too many rows, how many those are, and all rows."""
     read.note(own.numbers)
     assert work.people is not None
-    inside = own.labels[orders.in_order(own.labels)]
-    rows = np.diff(np.r_[orders.begins(inside), len(inside)])
+    _, rows = orders.kept_rows(own.labels, work.people.rows.of_row_numbers(own.numbers), work.people.max_rows)
     surplus = rows[rows > work.people.max_rows] - work.people.max_rows
     counts = [0] * work.buckets
     counts[bucket] = len(rows)
-    return [*counts, len(surplus), int(surplus.sum()), len(inside)]
+    return [*counts, len(surplus), int(surplus.sum()), len(own.numbers)]
 
 
 def merged(answers: Sequence[Sequence[int]], orders_: int, buckets: int) -> tuple[np.ndarray, list[list[tuple[int, int]]]]:

@@ -18,7 +18,7 @@ from ...public.row_wise import settle_trials, settled_trials
 from ..sandbox.isolated import by_value
 
 
-class _Pickler(cloudpickle.Pickler):
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Notes which models it has met."""
 
     def __init__(self, file: io.BytesIO):

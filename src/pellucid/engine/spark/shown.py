@@ -13,7 +13,7 @@ import pyarrow as pa
 from ...public.schema import Schema
 from .. import kernel
 from ..check import Counts
-from .ordered import Work
+from .ordered import InBuckets
 from .shuffle import Held, Layout, Packets, packet
 from .tasks import Numbering, Read, cells, of_size
 
@@ -68,7 +68,7 @@ def read_counts(content: bytes) -> Counts:
     return Counts(rows, {name: np.array(column, dtype=np.int64) for name, column in found.items()}, said)
 
 
-def parts_of_rows(work: Work, bucket: int, own: Held, guests: Held, read: Read) -> Packets:
+def parts_of_rows(work: InBuckets, bucket: int, own: Held, guests: Held, read: Read) -> Packets:
     """The numbers of the rows that stay, and how many rows their people keep."""
     read.note(own.numbers)
     held, parts = work.staying(own)
