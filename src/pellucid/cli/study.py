@@ -1,11 +1,12 @@
 """A study file: data, schema, models and a list of releases, as YAML or JSON, for the command line.
 
     name: ward-7
-    data: people.parquet
+    data: people.parquet           # or {spark: "catalog.schema.table"}, a table of Spark
     schema: schema.yaml            # or the columns themselves under `features:`
     budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account, and accounting: either for the better of both
     ledger: study.db               # without it ledger.db beside the study
     neighbors: replace             # or add-remove, with expected_rows: 10000
+    workers: 4                     # processes that read the table; one by default
     unit: {column: patient_id, max_rows: 3}
     models:
       risk: {load: "models.py:risk", output: [0, 1], trained_on: other data}
@@ -67,6 +68,7 @@ KNOWN = {
     "neighbors",
     "unit",
     "expected_rows",
+    "workers",
     "models",
     "clusterings",
     "releases",
@@ -90,6 +92,37 @@ class Release:
 
 
 @dataclass(frozen=True)
+class SparkTable:
+    """A table of Spark's catalogue."""
+
+    name: str
+
+    @property
+    def stem(self) -> str:
+        """What its account is called where the study says nothing."""
+        return self.name
+
+
+def data_of(where: str, given: Any, folder: Path) -> Path | SparkTable:
+    """What a study says of its data: a path, or a table of Spark."""
+    if not isinstance(given, Mapping):
+        return folder / str(given)
+    name = _mapping(f"{where}: data", given, {"spark"}).get("spark")
+    if not (isinstance(name, str) and name.strip()):
+        raise PlanError(f'{where}: data: give a file, or a table of Spark as data: {{spark: "catalog.schema.table"}}.')
+    return SparkTable(name)
+
+
+def opened_data(data: Path | SparkTable, spark: str | None) -> Any:
+    """The data of a study as a session takes it; with `spark`, files are read by Spark too."""
+    if isinstance(data, Path) and spark is None:
+        return data
+    from ..engine.spark import started
+
+    return started.files_of(str(data), spark) if isinstance(data, Path) and spark else started.table_of(data.name, spark)
+
+
+@dataclass(frozen=True)
 class Declared:
     """A study as it was written down: nothing of its data was looked at, not even whether it is there."""
 
@@ -100,8 +133,9 @@ class Declared:
     neighbors: Any
     unit: Unit
     expected_rows: Any
+    workers: Any
     releases: tuple[Release, ...]
-    data: Path
+    data: Path | SparkTable
     name: str | None
     ledger: str | None
     output: Path
@@ -136,8 +170,9 @@ class Declared:
             content.get("neighbors", "replace"),
             _unit(path.name, content),
             content.get("expected_rows"),
+            content.get("workers"),
             releases,
-            folder / str(content["data"]),
+            data_of(path.name, content["data"], folder),
             _text(path.name, content, "name"),
             _text(path.name, content, "ledger"),
             folder / str(content.get("output", "results")),
@@ -179,20 +214,31 @@ class Study:
         return replace(self, releases=tuple(releases))
 
     @classmethod
-    def load(cls, path: str | Path, *, create: bool = False, changed: str = "", preview: bool = False) -> Study:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        create: bool = False,
+        changed: str = "",
+        preview: bool = False,
+        workers: int | None = None,
+        spark: str | None = None,
+    ) -> Study:
         """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
 
         `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
-        `changed` says why the table is another one than before.
+        `changed` says why the table is another one than before; `workers` is how many processes read it, instead of what the
+        study says; `spark` is where Spark reads it.
         """
         declared = Declared.load(path)
+        reading: dict[str, Any] = {} if preview else {"workers": declared.workers if workers is None else workers}
         ledger = declared.folder / (declared.ledger or LEDGER)
         there = ledger.exists()
         if not (there or create or preview):
             _check_start(declared.file, ledger, bool(declared.ledger), declared.output)
         opened = functools.partial(
             Session,
-            declared.data,
+            opened_data(declared.data, spark),
             declared.schema,
             budget=declared.budget,
             neighbors=declared.neighbors,
@@ -202,8 +248,8 @@ class Study:
             create=create or not there,
             changed=changed,
         )
-        session = opened(ledger=ledger if there else Ledger(None))
-        start = functools.partial(opened, ledger=ledger)
+        session = opened(ledger=ledger, **reading) if there else opened(ledger=Ledger(None))
+        start = functools.partial(opened, ledger=ledger, **reading)
         return cls(session, declared.releases, declared.folder, declared.output, not there, start, declared.audits)
 
 

@@ -1,15 +1,20 @@
 """Exact totals over a table: the only room that sees rows.
 
 protocol    what an engine is; how to add one: docs/contributing-engine.md
-local       the engine for tables in memory and in Parquet files
+local       the engine for tables in memory and in Parquet files, read by this process
+processes   the same tables, read by several processes; `worker` is their side, `payload` what travels to them
+opening     which of them reads a table
 kept        what one release keeps of the records between its stages
 prepared    records kept next to an engine between questions
 
 tables      where rows come from: Arrow in memory, Parquet files
 decode      cells into declared domains, and in which condition they were
 check       how many cells are not as declared, for the owner alone
-units       who owns which row; pairs, couples and blocks by secret labels
-kernel      from decoded rows to exact totals
+ids         ids of people as secret labels
+units       who owns which row
+orders      rows that stay, pairs, couples and blocks, by secret labels
+spill       rows by bucket of labels in files without a name; `shuffled` for pairs and blocks that do not fit into memory
+kernel      from cells to exact totals
 shield      errors that say nothing about data
 
 sandbox     a user's function on blocks, each in a process of its own
@@ -17,22 +22,12 @@ trial       such functions on public records, before anything is charged
 progress    a bar for the owner of the process
 """
 
-from typing import Any
-
-from ..public.schema import Relation, Schema, Unit
 from .kept import Kept
 from .local import LocalEngine
+from .opening import open_engine
 from .prepared import Prepared
+from .processes import ProcessEngine
 from .protocol import Engine
 from .shield import shielded
 
-__all__ = ["Engine", "Kept", "LocalEngine", "Prepared", "open_engine", "shielded"]
-
-
-def open_engine(data: Any, schema: Schema, relation: Relation, unit: Unit) -> Engine:
-    """The engine for a table, by what the table is."""
-    if type(data).__module__.startswith("pyspark.sql."):
-        from .spark import SparkEngine
-
-        return SparkEngine(data, schema, relation, unit)
-    return LocalEngine(data, schema, relation, unit)
+__all__ = ["Engine", "Kept", "LocalEngine", "Prepared", "ProcessEngine", "open_engine", "shielded"]

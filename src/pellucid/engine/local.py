@@ -86,7 +86,11 @@ class LocalEngine:
         """Sums over records share one pass; each of the others reads the table for itself, unless it is kept."""
         together = [part for part in parts if isinstance(part.over, Records)]
         found = iter(self._of_records(together, kept) if together else ())
-        return [next(found) if isinstance(p.over, Records) else total(p, self._contributions(p, kept)) for p in parts]
+        return [next(found) if isinstance(p.over, Records) else self._of_order(p, kept) for p in parts]
+
+    def _of_order(self, part: Sum, kept: Kept) -> list[int]:
+        """The total of a sum over pairs, couples or blocks."""
+        return total(part, self._contributions(part, kept))
 
     def _of_records(self, parts: Sequence[Sum], kept: Kept) -> list[list[int]]:
         work = self._work(*parts)

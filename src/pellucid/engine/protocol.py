@@ -32,6 +32,8 @@ class Engine(Protocol):
     An engine is one when it passes `tests/engine/engine_conformance.py`.
     """
 
+    name: str
+    """Where rows are read, for certificates: "one process", or something else that is public."""
     asking: Asking
     """How black boxes are asked about the records; set when the session is opened, from public things alone."""
     outcomes: Outcomes | None

@@ -6,6 +6,7 @@ what cells mean is settled in `decode`, and no cell raises there.
 
 from __future__ import annotations
 
+import mmap
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,14 @@ class Table(Protocol):
     @property
     def types(self) -> Mapping[str, pa.DataType]: ...
 
-    def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]: ...
+    def batches(
+        self, columns: Sequence[str], size: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Mapping[str, pa.Array]]:
+        """The rows from `start` to `stop`, all by default, at most `size` at a time."""
+
+    @property
+    def borders(self) -> Sequence[int]:
+        """Numbers of rows at which reading can start without reading others."""
 
     def check_unchanged(self) -> None:
         """Refuse, with ReleaseFailed, a table that is not the one that was opened: who owns which row was settled then."""
@@ -58,11 +66,17 @@ class MemoryTable:
         self.rows = table.num_rows
         self.types = {field.name: field.type for field in table.schema}
 
-    def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
-        chosen = self.table.select(list(columns))
-        for start in range(0, self.rows, size):
-            piece = chosen.slice(start, size)
+    def batches(
+        self, columns: Sequence[str], size: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Mapping[str, pa.Array]]:
+        chosen, stop = self.table.select(list(columns)), self.rows if stop is None else stop
+        for first in range(start, stop, size):
+            piece = chosen.slice(first, min(size, stop - first))
             yield {name: piece.column(name) for name in columns}
+
+    @property
+    def borders(self) -> Sequence[int]:
+        return ()
 
     def check_unchanged(self) -> None:
         """Arrow tables do not change, and the buffers of one that is `kept` are its own."""
@@ -84,6 +98,17 @@ class MemoryTable:
         buffer = pa.allocate_buffer(measured.size())
         _write(table, pa.FixedSizeBufferWriter(buffer))
         return MemoryTable(pa.ipc.open_stream(buffer).read_all(), self.ids)
+
+    def shared(self, file: int) -> MemoryTable:
+        """The same table in a file without a name, which other processes map too."""
+        with open(file, "wb", closefd=False) as sink:
+            _write(self.table, pa.PythonFile(sink))
+        return mapped(file, self.ids)
+
+
+def mapped(file: int, ids: str | None) -> MemoryTable:
+    """A table that is in a file, as shared memory."""
+    return MemoryTable(pa.ipc.open_stream(pa.py_buffer(mmap.mmap(file, 0, prot=mmap.PROT_READ))).read_all(), ids)
 
 
 def _write(table: pa.Table, sink: pa.NativeFile) -> None:
@@ -137,15 +162,35 @@ class ParquetTable:
     def kept(self) -> ParquetTable:
         return self
 
-    def batches(self, columns: Sequence[str], size: int) -> Iterator[Mapping[str, pa.Array]]:
-        broken = False
+    @property
+    def borders(self) -> Sequence[int]:
+        return [start for *_, groups in self._files() for start, _ in groups]
+
+    def _files(self) -> Iterator[tuple[Path, State, pq.FileMetaData, list[tuple[int, int]]]]:
+        """Every file, with the first row and the one after the last of each row group."""
+        start = 0
+        for path, state, footer in zip(self.paths, self._states, self._footers):
+            groups = []
+            for group in range(footer.num_row_groups):
+                groups.append((start, start + footer.row_group(group).num_rows))
+                start = groups[-1][1]
+            yield path, state, footer, groups
+
+    def batches(
+        self, columns: Sequence[str], size: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[Mapping[str, pa.Array]]:
+        broken, stop = False, self.rows if stop is None else stop
         try:
-            for path, state, footer in zip(self.paths, self._states, self._footers):
+            for path, state, footer, groups in self._files():
+                some = [i for i, (first, last) in enumerate(groups) if first < stop and start < last]
+                if not some:
+                    continue
                 with pa.OSFile(str(path)) as file:
                     _check_state(file, state)
                     texts = [name for name in self._texts if name in columns]
                     reader = pq.ParquetFile(file, metadata=footer, pre_buffer=False, buffer_size=1 << 20, read_dictionary=texts)
-                    for batch in _of_size(reader.iter_batches(size, columns=list(columns), use_threads=False), size):
+                    read = reader.iter_batches(size, row_groups=some, columns=list(columns), use_threads=False)
+                    for batch in _of_size(_between(read, groups[some[0]][0], start, stop), size):
                         yield {name: batch.column(name) for name in columns}
                     _check_state(file, state)
         except Exception:
@@ -154,6 +199,17 @@ class ParquetTable:
             # Most likely because somebody has written to it meanwhile.
             self.check_unchanged()
             raise DataError(UNREADABLE)
+
+
+def _between(batches: Iterable[pa.RecordBatch], first: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Of batches that begin with row `first`, the rows from `start` to `stop`."""
+    for batch in batches:
+        low, high = max(start - first, 0), min(stop - first, batch.num_rows)
+        if low < high:
+            yield batch if (low, high) == (0, batch.num_rows) else batch.slice(low, high - low)
+        first += batch.num_rows
+        if first >= stop:
+            return
 
 
 def _of_size(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch | pa.Table]:

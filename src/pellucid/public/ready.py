@@ -63,6 +63,10 @@ class Ready(ABC):
         self._public: Any = None
         self._filling: dict[int, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Public records can be made again anywhere.
+        return {**vars(self), "_public": None, "_filling": {}}
+
     @abstractmethod
     def raw(self, inputs: Any) -> np.ndarray:
         """The predictor's answers as one number per row; `Refused` if there is not one per row. Not silenced."""

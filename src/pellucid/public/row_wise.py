@@ -72,16 +72,15 @@ def kept_as_tried(boxes: Iterable[BlackBox], schema: Schema, asking: Asking = DE
         _kept.reset(token)
 
 
-def settled_trials(boxes: Iterable[BlackBox]) -> dict[BlackBox, Passed]:
-    """The trials that count for these, so that they can travel with them: whoever is sent a black box need not try it again."""
-    kept = _kept.get()
-    found = ((box, kept.get(box) or _passed.get(box)) for box in boxes)
-    return {box: passed for box, passed in found if passed is not None}
+def as_tried(box: BlackBox, schema: Schema, asking: Asking) -> Passed:
+    """The trial that counts here, for other processes, which do not try a black box again."""
+    ready, kept = tried(box, schema, asking), _kept.get().get(box)
+    return kept if kept is not None and kept.ready is ready else _passed[box]
 
 
-def settle_trials(trials: Mapping[BlackBox, Passed]) -> None:
-    """Take trials that were passed elsewhere for passed here."""
-    _passed.update(trials)
+def arrived(box: BlackBox, passed: Passed) -> None:
+    """Take a black box that came from another process as it was tried there."""
+    _passed[box] = passed
 
 
 def tried(box: BlackBox, schema: Schema, asking: Asking | None = None, again: bool = False) -> Any:

@@ -73,6 +73,8 @@ class Certificate:
     """What became of missing, unreadable and undeclared cells, column by column; None on certificates of earlier versions."""
     audited: str | None = None
     """What `Session.audit` measured of this very request, on public records, before it was released; None where it was not."""
+    engine: str | None = None
+    """Where rows were read; None on certificates of earlier versions."""
 
     @property
     def private(self) -> bool:
@@ -92,7 +94,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         content = asdict(self)
-        for added_later in ("cells", "audited"):
+        for added_later in ("cells", "audited", "engine"):
             if content[added_later] is None:
                 del content[added_later]
         return content
@@ -124,6 +126,7 @@ class Certificate:
                 [
                     f"account {self.account!r}, ledger {self.ledger}, {entry}, {self.day}{asked}",
                     ", ".join(f"{name} {version}" for name, version in self.versions.items()),
+                    *([f"rows were read by {self.engine}"] if self.engine else []),
                 ],
             ),
         ]

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import PlanError
 from ..mechanisms import Spend
+from ..mechanisms.labels import ASSUMPTION as LABELS
 from ..public.asking import STRICT
 from ..public.black_box import BlackBox, PrivateTraining
 from ..public.fitted import read as fitted
@@ -55,7 +56,7 @@ def certificate_of(
     return Certificate(
         status=_status(private, conditions, explainer, plan),
         conditions=conditions,
-        assumptions=(*conditions, *_standing_assumptions(explainer, plan, account)),
+        assumptions=(*conditions, *_standing_assumptions(explainer, plan, account), *_of_labels(charges)),
         explainer=explainer.describe(),
         account=account.name,
         relation=public.relation,
@@ -99,6 +100,7 @@ def completed(draft: Certificate, charges: Sequence[Charge], currency: str, priv
         draft,
         status=draft.status if private else "not private",
         charges=tuple(charge.to_dict(currency) for charge in charges),
+        assumptions=(*draft.assumptions, *_of_labels(charges)),
         total={**total, "bounded": total["bounded"] and private},
         entry=entry,
     )
@@ -152,6 +154,15 @@ def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount
     if not account.ledger.durable:
         listed.append("the ledger is in memory: the total spent is known to this process only")
     return (*listed, *explainer.assumptions(), *plan.assumptions)
+
+
+def _of_labels(charges: Sequence[Charge]) -> tuple[str, ...]:
+    """What is assumed of secret labels, where they decided something."""
+    return (LABELS,) if any(BY_LABELS & {*charge.claims} for charge in charges) else ()
+
+
+BY_LABELS = {"pairs", "couples", "blocks", "person-average"}
+"""Claims about what follows from secret labels."""
 
 
 def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:

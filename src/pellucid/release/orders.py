@@ -49,7 +49,7 @@ def carried_out(
     What goes wrong with one of them after that is its own: the others are paid for, released and stored.
     """
     due = [order for order in orders if not order.free]
-    drafts = [_draft(order, account, asker, audited) for order in due]
+    drafts = [replace(_draft(order, account, asker, audited), engine=engine.name) for order in due]
     made: dict[int, Explanation | Exception] = {}
     paid: list[Reservation] = []
     if due:

@@ -56,7 +56,7 @@ class Session:
     A ledger that is named must be there, and so must the account in it: a file that was lost, or a name that was misspelt, would
     otherwise be a full budget again. `create=True` starts what is missing. The account knows the public number of people and the
     declared columns; where they are others than before, `changed` says why, for the record, and earlier releases are not
-    replayed.
+    replayed. With `workers=8` the table is read by eight processes side by side; what is released is the same.
 
     >>> import pellucid as pel
     >>> schema = pel.Schema({"age": pel.Number(0, 99, integer=True)})
@@ -79,6 +79,7 @@ class Session:
         strict: bool = False,
         create: bool = False,
         changed: str = "",
+        workers: int | None = None,
     ):
         if not isinstance(schema, Schema):
             raise PlanError("schema: give a pel.Schema, for example pel.Schema.load('schema.yaml').")
@@ -97,7 +98,7 @@ class Session:
         self.schema, self.budget, self.unit, self.expected_rows = schema, budget, unit or Unit(), expected_rows
         self.neighbors = check_relation(neighbors)
         source.prepare()
-        self._engine = open_engine(data, schema, self.neighbors, self.unit)
+        self._engine = open_engine(data, schema, self.neighbors, self.unit, workers)
         self._trials = Trials(schema)
         self._audited: dict[str, str] = {}
         self._rows = self._engine.units if self.neighbors == "replace" else None

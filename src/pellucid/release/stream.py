@@ -258,7 +258,7 @@ class Channel:
             self._explainer, self.plan, self._account, self._asker,
             spend=cost, charges=_merged(charges), private=private, entry=entry, total=total,
         )  # fmt: skip
-        return found.certified(certificate)
+        return found.certified(replace(certificate, engine=self._engine.name))
 
     def without_noise(self, totals: Totals, query: Sum, why: str) -> list[int]:
         """Exact totals, for evaluation on data that may be shown. The account is marked as not private first."""

@@ -90,7 +90,7 @@ def test_a_model_travels_with_its_trial(schema, monkeypatch):
     model = pel.Model(risk, output=(0, 1), features=list(schema), trained_on="other data")
     session = pel.Session(make_people(100), schema, budget=pel.Budget(epsilon=1))
     session.plan(pel.PartialDependence(model, "age"), epsilon=0.1)
-    content = payload.pickled((schema, model, session._engine.asking))
+    content = payload.pickled((schema, model, session._engine.asking), schema, session._engine.asking)
     monkeypatch.setattr(row_wise, "_trial", lambda *_: pytest.fail("tried again"))
     there, box, asking = payload.unpickled(content)
     assert box is not model and box.ready(there, asking).fingerprint == model.ready(schema).fingerprint

@@ -117,14 +117,18 @@ def test_a_cap_is_chosen_near_the_quantile_and_losses_stop_there(silent):
     np.testing.assert_allclose(by_hand.permuted, found.permuted, rtol=0.1)
 
 
-def test_a_private_cap_makes_the_noise_smaller(seeded):
-    """A wide declared range and small losses: what the cap is for."""
-    found, plain = (
-        session(table(3000), 5.0, schema=WIDE).release(pel.PermutationImportance(WIDE_MODEL, "y", cap=cap), share=1)
-        for cap in (None, "range")
-    )
-    widths = [np.ptp(e.interval(), axis=0).max() for e in (found, plain)]
-    assert widths[0] < widths[1] / 1000
+def test_a_private_cap_makes_the_noise_smaller():
+    """A wide declared range and small losses: what the cap is for. One in five draws of the choice is a cap far too large."""
+    ratios = []
+    for seed in range(5):
+        with noise(Seeded(seed)):
+            found, plain = (
+                session(table(3000), 5.0, schema=WIDE).release(pel.PermutationImportance(WIDE_MODEL, "y", cap=cap), share=1)
+                for cap in (None, "range")
+            )
+        widths = [np.ptp(e.interval(), axis=0).max() for e in (found, plain)]
+        ratios.append(widths[1] / widths[0])
+    assert np.median(ratios) > 1000
     assert [c["stage"] for c in found.certificate.charges] == ["cap", "losses", "moved"]
 
 

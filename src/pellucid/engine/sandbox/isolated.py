@@ -160,11 +160,13 @@ class Isolated:
 
 
 @contextlib.contextmanager
-def by_value() -> Iterator[None]:
-    """While this lasts, what comes from modules that say so is pickled whole."""
+def by_value(also_ours: bool = True) -> Iterator[None]:
+    """While this lasts, what comes from modules that say so is pickled whole; those of this package where it is not loaded."""
     with _pickling:
         known = cloudpickle.list_registry_pickle_by_value()
+        package = __name__.partition(".")[0]
         ours = [module for module in modules_sent_whole() if module.__name__ not in known]
+        ours = [module for module in ours if also_ours or module.__name__.partition(".")[0] != package]
         for module in ours:
             cloudpickle.register_pickle_by_value(module)
         try:

@@ -126,6 +126,7 @@ class SparkEngine:
     def _totals(self, parts: Sequence[Sum], kept: Kept) -> list[list[int]]:
         """Sums over records share one pass; each of the others has jobs of its own."""
         self.check_unchanged()
+        self.passes.asking = self.asking
         together = [part for part in parts if isinstance(part.over, Records)]
         found = iter(self._of_records(together) if together else ())
         totals = [next(found) if isinstance(p.over, Records) else self._of_others(p, kept) for p in parts]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ReleaseFailed
+from ...public.asking import DEFAULT
 from ..shield import CHANGED, STOPPED
 from . import ordered, tasks
 from .jobs import collected, quiet
@@ -23,7 +24,11 @@ class Passes:
 
     def __init__(self, source: Source):
         self._source = source
+        self.asking = DEFAULT
         self._versions = versions()
+
+    def _pickled(self, work: Any) -> bytes:
+        return pickled(work, self._source.schema, self.asking)
 
     @property
     def _key(self) -> int:
@@ -31,7 +36,7 @@ class Passes:
 
     def over(self, body: tasks.Body, work: Any, columns: Sequence[str]) -> list[list[int]]:
         """What each partition answers."""
-        task = tasks.Task(body, pickled(work), self._key, self._versions)
+        task = tasks.Task(body, self._pickled(work), self._key, self._versions)
         return self._answers(mapped(self._source.selected(columns), task, tasks.ANSWER), 1)
 
     def shuffled(
@@ -47,7 +52,7 @@ class Passes:
     ) -> list[list[int]]:
         """What each bucket answers; those below `filled` also where they have no rows."""
         packets = self._packets(layout, columns, ids, ways, batch_rows)
-        gathering = Gathering(body, pickled(work), layout, self._key, self._versions)
+        gathering = Gathering(body, self._pickled(work), layout, self._key, self._versions)
         buckets = sum(way.buckets for way in ways)
         return self._answers(_by_bucket(self._with_all(packets, filled), gathering, tasks.ANSWER, buckets), len(ways))
 
@@ -55,7 +60,7 @@ class Passes:
         self, dividing: ordered.Dividing, columns: Sequence[str], ids: str | None, order: Order, batch_rows: int
     ) -> list[list[int]]:
         """What each bucket of blocks answers, where ranks decide about blocks: rows go on from buckets of labels."""
-        payload, layout = pickled(dividing), dividing.layout
+        payload, layout = self._pickled(dividing), dividing.layout
         packets = self._packets(layout, columns, ids, [order], batch_rows)
         resending = Resending(ordered.divide, payload, layout, self._key, self._versions)
         again = self._with_all(_by_bucket(packets, resending, PACKETS, order.buckets), dividing.tasks)
@@ -67,13 +72,13 @@ class Passes:
     ) -> tuple[list[bytes], int, int]:
         """Packets as they are, from some files or a range of places in one, with how many rows were read and their marks."""
         frame = self._source.selected(columns, files, span)
-        return self._contents(mapped(frame, Scattering(pickled(stage), self._key, self._versions), PACKETS))
+        return self._contents(mapped(frame, Scattering(self._pickled(stage), self._key, self._versions), PACKETS))
 
     def regrouped(self, body: Any, work: Any, ids: str, order: Order, batch_rows: int) -> list[bytes]:
         """Packets that are made of whole buckets."""
         layout = Layout((), ())
         packets = self._packets(layout, (), ids, [order], batch_rows)
-        resending = Resending(body, pickled(work), layout, self._key, self._versions)
+        resending = Resending(body, self._pickled(work), layout, self._key, self._versions)
         contents, rows, marks = self._contents(_by_bucket(packets, resending, PACKETS, order.buckets))
         self._source.check_rows(rows, marks)
         return contents
@@ -88,7 +93,7 @@ class Passes:
     ) -> Any:
         scatter = Scatter(self._source.schema, layout, self._source.numbering, ids, tuple(ways), batch_rows)
         names = [*columns, *([ids] if ids and ids not in columns else [])]
-        scattering = Scattering(pickled(scatter), self._key, self._versions)
+        scattering = Scattering(self._pickled(scatter), self._key, self._versions)
         return mapped(self._source.selected(names), scattering, PACKETS)
 
     def _with_all(self, packets: Any, filled: int) -> Any:

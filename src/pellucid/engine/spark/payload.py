@@ -13,8 +13,10 @@ from typing import Any
 import cloudpickle
 
 from ...mechanisms.labels import in_payload
+from ...public.asking import Asking
 from ...public.black_box import BlackBox
-from ...public.row_wise import settle_trials, settled_trials
+from ...public.row_wise import arrived, as_tried
+from ...public.schema import Schema
 from ..sandbox.isolated import by_value
 
 
@@ -31,13 +33,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(value)
 
 
-def pickled(work: Any) -> bytes:
+def pickled(work: Any, schema: Schema, asking: Asking) -> bytes:
     """Work with its sums and models, and the code of what executors could not import."""
-    with io.BytesIO() as file, by_value(), in_payload():
+    with io.BytesIO() as file, by_value(also_ours=False), in_payload():
         pickler = _Pickler(file)
         pickler.dump(work)
         # By the same pickler: what a model and its trial have in common is sent once, and is one object there too.
-        pickler.dump(settled_trials(pickler.met.values()))
+        pickler.dump([(box, as_tried(box, schema, asking)) for box in list(pickler.met.values())])
         return file.getvalue()
 
 
@@ -46,5 +48,6 @@ def unpickled(content: bytes) -> Any:
     with io.BytesIO(content) as file:
         unpickler = pickle.Unpickler(file)
         work = unpickler.load()
-        settle_trials(unpickler.load())
+        for box, passed in unpickler.load():
+            arrived(box, passed)
     return work

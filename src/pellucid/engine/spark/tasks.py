@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...public.fitted import walks
 from ...public.silence import silenced
 from ..sandbox.processes import THREADS
 from .payload import unpickled
@@ -171,6 +172,7 @@ def loaded(work: bytes) -> Any:
     if work not in _loaded:
         # For libraries that a model brings with it.
         os.environ.update(dict.fromkeys(THREADS, "1"))
+        walks.MOST_THREADS = 1
         made = unpickled(work)
         _libraries.cache_clear()
         # Of one query at a time: models can be large.
