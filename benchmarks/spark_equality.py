@@ -3,7 +3,7 @@
     python benchmarks/spark_equality.py --master 'local[2]' --partitions 1 3 7
     python benchmarks/spark_equality.py --master 'local-cluster[2,1,1024]' --partitions 1 3 7
 
-All explainers × both relations × {no unit, an id unit} × numbers of partitions. Both sides draw the same keys and the same noise, so
+All explainers × both relations × {no unit, an id unit} × numbers of partitions. Both sides draw the same keys and noise, so
 that a question that depends on earlier answers is the same one. Buckets are small, so that every shuffle has several.
 """
 
@@ -18,14 +18,14 @@ from pathlib import Path
 os.environ.update(OMP_NUM_THREADS="1", PYSPARK_PYTHON=sys.executable)
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
-from people import make_people, risk_without_smoker  # noqa: E402
-from sources import Repeatable  # noqa: E402
+from people import make_people, risk_without_smoker
+from sources import Repeatable
 
-import pellucid as pel  # noqa: E402
-from pellucid import explainers  # noqa: E402
-from pellucid.engine.spark import engine as spark_engine  # noqa: E402
-from pellucid.mechanisms import source  # noqa: E402
-from pellucid.query.functions import sent_whole  # noqa: E402
+import pellucid as pel
+from pellucid import explainers
+from pellucid.engine.spark import engine as spark_engine
+from pellucid.mechanisms import source
+from pellucid.query.functions import sent_whole
 
 sent_whole("people")
 SCHEMA = pel.Schema(
