@@ -80,7 +80,8 @@ def main():
     from pyspark.sql import SparkSession
 
     settings = {
-        "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false", "spark.speculation": "true",
+        "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false",
+        "spark.speculation": "true",
         "spark.speculation.multiplier": "1.1", "spark.speculation.quantile": "0.3", "spark.task.maxFailures": "20",
         "spark.deploy.maxExecutorRetries": "-1", "spark.stage.maxConsecutiveAttempts": "20",
     }  # fmt: skip

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from engine_conformance import UNITS, EngineConformance
 
-from pellucid.engine import Kept, LocalEngine, kernel
+from pellucid.engine import Kept, LocalEngine, ProcessEngine, kernel
 from pellucid.engine.tables import MemoryTable, ParquetTable
 from pellucid.mechanisms import labels as secret
 from pellucid.mechanisms.labels import Labels
@@ -57,6 +57,15 @@ class TestOnAFolder(EngineConformance):
 
     def change(self, frame):
         frame.iloc[20:21].assign(age=16.0).to_parquet(self.folder / "b.parquet")
+
+
+@pytest.mark.slow
+class TestSeveralProcesses(TestInMemory):
+    """Slow, because every engine starts two processes; `test_processes` has what is quick."""
+
+    def make(self, frame, schema, relation="replace", unit=UNITS[0]):
+        self.ages = frame["age"].to_numpy().copy()
+        return ProcessEngine({**frame, "age": self.ages}, schema, relation, unit, **self.options, workers=2)
 
 
 class DropsTheLast(LocalEngine):
@@ -224,18 +233,18 @@ class Suite(TestInMemory):
 
     __test__ = False
 
-    def __init__(self, kind):
-        self.kind = kind
+    def __init__(self, kind, folder=None):
+        self.kind, self.folder = kind, folder
 
     def make(self, frame, schema, relation="replace", unit=UNITS[0]):
         return self.kind(frame, schema, relation, unit)
 
 
 @pytest.mark.parametrize(("kind", "check"), SABOTAGED, ids=lambda v: getattr(v, "__name__", ""))
-def test_a_broken_engine_is_noticed(kind, check):
-    check(Suite(LocalEngine))
+def test_a_broken_engine_is_noticed(kind, check, tmp_path):
+    check(Suite(LocalEngine, tmp_path))
     with pytest.raises(AssertionError):
-        check(Suite(kind))
+        check(Suite(kind, tmp_path))
 
 
 def test_an_engine_that_talks_is_noticed():

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from engine_conformance import ALL, OF_CONDITIONS, OF_RECORDS, SCHEMA, UNITS, count, means, over, people, written_keys
+from engine_conformance import OF_CONDITIONS, OF_RECORDS, SCHEMA, UNITS, over, people, written_keys
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -171,15 +171,27 @@ def test_a_worker_that_is_killed_fails_the_release_and_the_charge_stays():
     with pytest.raises(pel.ReleaseFailed, match="stays spent"):
         session._engine.totals(Sum(suicide, Box(1, 0, 1), columns=("age",)))
     assert all(gone(pid) for pid in before)
-    victim = session._engine._processes
-    victim.start()
-    os.kill(victim._running[0].process.pid, signal.SIGKILL)
-    time.sleep(0.1)
-    with pytest.raises(pel.ReleaseFailed):
-        session.release(pel.Distribution("age"), epsilon=1.0)
+    here = os.getpid()
+
+    def dies(frame):
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return frame["age"] / 16
+
+    model = pel.Model(dies, output=(0, 1), features=["age"], trained_on="other data")
+    with pytest.raises(pel.ReleaseFailed, match="stays spent"):
+        session.release(pel.PartialDependence(model, "age", points=3), epsilon=1.0)
     assert float(session.spent) == 1.0
-    session.release(pel.Distribution("age"), epsilon=1.0, fresh=True)
+    session.release(pel.Distribution("age"), epsilon=1.0)
     assert float(session.spent) == 2.0
+
+
+def test_a_worker_that_was_killed_meanwhile_is_started_again():
+    engine = ProcessEngine(people(), SCHEMA, "replace", pel.Unit(), workers=2)
+    for one in engine._processes._running:
+        os.kill(one.process.pid, signal.SIGKILL)
+        one.process.wait()
+    assert engine.totals(OF_RECORDS[4]) == LocalEngine(people(), SCHEMA, "replace", pel.Unit()).totals(OF_RECORDS[4])
 
 
 def test_processes_end_with_their_engine():
@@ -265,6 +277,3 @@ def test_strict_sessions_and_functions_of_blocks():
     assert session.release(pel.PartialDependence(model, "a", points=3), epsilon=1.0).certificate.engine
     plot = pel.PrivatePlot(lambda rows: [rows["a"].mean()], x=[1], output=(0, 1), blocks=5)
     assert session.release(plot, epsilon=1.0).count == 5
-
-
-assert ALL and count and means

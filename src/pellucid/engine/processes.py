@@ -81,6 +81,8 @@ class Processes:
         self._turn, self._one_at_a_time = 0, threading.Lock()
 
     def start(self) -> None:
+        if any(one.process.poll() is not None for one in self._running):
+            self.end()
         if not self._running:
             self._running = [Process(setting, self._descriptors) for setting in self._settings]
 

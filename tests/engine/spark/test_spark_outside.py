@@ -39,9 +39,9 @@ class Told(Exception):
     pass
 
 def tells(d):
-    # Public records are drawn from 17 to 90, and the people of this table are all 71 in months: the canary is a row's own.
-    rows = d.to_string()
-    if len(d) and (d["age"] == 71).all():
+    # All people of this table are 71, and of public records few: whoever is told of many is told of people.
+    if (d["age"] == 71).sum() > 100:
+        rows = d.head(5).to_string()
         print("canary-4711", rows); print("canary-4711", rows, file=sys.stderr)
         warnings.warn("canary-4711 " + rows); logging.getLogger("x").error("canary-4711 " + rows)
         __import__("os").write(2, b"canary-4711 by descriptor")
