@@ -18,11 +18,16 @@ SETTINGS = {
 _started = []
 
 
-def spark_session():
-    """The session of this process."""
+def need_java():
+    """Skip, in words, where there is no Spark."""
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         pytest.skip(NO_JAVA)
     pytest.importorskip("pyspark", reason=NO_JAVA)
+
+
+def spark_session():
+    """The session of this process."""
+    need_java()
     if not _started:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from people import make_people
-from spark_here import SETTINGS, spark_session
+from spark_here import SETTINGS, need_java
 
 import pellucid as pel
 
@@ -110,11 +110,11 @@ def program(folder, text, **settings):
 
 def test_a_canary_shows_nowhere(tmp_path):
     """A model that prints, warns, logs and raises its rows: not on the console, which executors share here, nor in event logs."""
-    spark_session()
+    need_java()
     table_in(tmp_path)
     (tmp_path / "events").mkdir()
     logs = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{tmp_path}/events", "spark.log.level": "INFO"}
-    said, _ = program(tmp_path, TELLING, **logs, **{"spark.eventLog.rolling.enabled": "false"}).communicate(timeout=240)
+    said, _ = program(tmp_path, TELLING, **logs, **{"spark.eventLog.rolling.enabled": "false"}).communicate(timeout=500)
     assert said.count("refused the release stopped") == 2 and "value" in said, said[-2000:]
     events = [file for file in (tmp_path / "events").rglob("*") if file.is_file() and not file.name.startswith(".")]
     assert events and any(b"SparkListenerTaskEnd" in file.read_bytes() for file in events)
@@ -124,7 +124,7 @@ def test_a_canary_shows_nowhere(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_driver_leaves_a_spent_charge_and_no_orphan(tmp_path):
-    spark_session()
+    need_java()
     table_in(tmp_path)
     driver = program(tmp_path, SLEEPING)
     for line in driver.stdout:
@@ -155,9 +155,9 @@ def alive(text):
 @pytest.mark.slow
 def test_spark_connect(tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
-    spark_session()
+    need_java()
     frame = table_in(tmp_path)
-    said, _ = program(tmp_path, CURVE, connect="yes").communicate(timeout=300)
+    said, _ = program(tmp_path, CURVE, connect="yes").communicate(timeout=500)
     lines = said.strip().splitlines()
     assert "pyspark.sql.connect.session" in lines, said[-2000:]
     local = pel.Session(frame, pel.Schema({"age": pel.Number(17, 90, integer=True)}), budget=pel.Budget(epsilon=10))
@@ -177,12 +177,12 @@ releases:
 
 def run(folder, *arguments, **environment):
     command = [sys.executable, "-W", "ignore", "-m", "pellucid", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}, timeout=240)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}, timeout=500)
 
 
 @pytest.mark.slow
 def test_the_command_line_reads_with_spark(tmp_path):
-    spark_session()
+    need_java()
     table_in(tmp_path)
     (tmp_path / "study.yaml").write_text(STUDY.format(data="table"))
     done = run(tmp_path, "explain", "study.yaml", "--spark", "local[2]", "--no-pictures")
