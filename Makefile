@@ -7,13 +7,15 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/pellucid demo --output demo-output
 
+# Tests of Spark stay in one process, which starts Spark once.
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	@command -v java >/dev/null || echo "no Java here: the Spark engine is NOT tested (install a JRE, 17 or newer)"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # All that must hold before a change lands, and what is slow and rarely breaks.
 test-all:
 	.ci/run
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
 
 # Measures the privacy that every release promises, on made-up records: see docs/audit.md.
 audit: $(READY)

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
+OnSpark = Annotated[
+    str | None,
+    typer.Option("--spark", help="Read the table with Apache Spark, here ('local[4]') or on a cluster ('spark://…', 'sc://…')."),
+]
+
 
 def console() -> Console:
     from rich.console import Console

@@ -1,7 +1,7 @@
 """A study file: data, schema, models and a list of releases, as YAML or JSON, for the command line.
 
     name: ward-7
-    data: people.parquet           # or a .csv file
+    data: people.parquet           # or a .csv file, or {spark: "catalog.schema.table"}, a table of Spark
     schema: schema.yaml            # or CSVW, Frictionless, Croissant; or the columns themselves under `features:`
     budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account, and accounting: either for the better of both
     ledger: study.db               # without it ledger.db beside the study
@@ -92,6 +92,37 @@ class Release:
 
 
 @dataclass(frozen=True)
+class SparkTable:
+    """A table of Spark's catalogue."""
+
+    name: str
+
+    @property
+    def stem(self) -> str:
+        """What its account is called where the study says nothing."""
+        return self.name
+
+
+def data_of(where: str, given: Any, folder: Path) -> Path | SparkTable:
+    """What a study says of its data: a path, or a table of Spark."""
+    if not isinstance(given, Mapping):
+        return folder / str(given)
+    name = _mapping(f"{where}: data", given, {"spark"}).get("spark")
+    if not (isinstance(name, str) and name.strip()):
+        raise PlanError(f'{where}: data: give a file, or a table of Spark as data: {{spark: "catalog.schema.table"}}.')
+    return SparkTable(name)
+
+
+def opened_data(data: Path | SparkTable, spark: str | None) -> Any:
+    """The data of a study as a session takes it; with `spark`, files are read by Spark too."""
+    if isinstance(data, Path) and spark is None:
+        return data
+    from ..engine.spark import started
+
+    return started.files_of(str(data), spark) if isinstance(data, Path) and spark else started.table_of(data.name, spark)
+
+
+@dataclass(frozen=True)
 class Declared:
     """A study as it was written down: nothing of its data was looked at, not even whether it is there."""
 
@@ -104,7 +135,7 @@ class Declared:
     expected_rows: Any
     workers: Any
     releases: tuple[Release, ...]
-    data: Path
+    data: Path | SparkTable
     name: str | None
     ledger: str | None
     output: Path
@@ -144,7 +175,7 @@ class Declared:
             content.get("expected_rows"),
             content.get("workers"),
             releases,
-            folder / str(content["data"]),
+            data_of(path.name, content["data"], folder),
             _text(path.name, content, "name"),
             _text(path.name, content, "ledger"),
             folder / str(content.get("output", "results")),
@@ -207,12 +238,13 @@ class Study:
         preview: bool = False,
         workers: int | None = None,
         report: bool = False,
+        spark: str | None = None,
     ) -> Study:
         """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
 
         `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
         `changed` says why the table is another one than before; `workers` is how many processes read it, instead of what the
-        study says.
+        study says; `spark` is where Spark reads it.
         """
         declared = Declared.load(path, report=report)
         reading: dict[str, Any] = {} if preview else {"workers": declared.workers if workers is None else workers}
@@ -222,7 +254,7 @@ class Study:
             _check_start(declared.file, ledger, bool(declared.ledger), declared.output)
         opened = functools.partial(
             Session,
-            declared.data,
+            opened_data(declared.data, spark),
             declared.schema,
             budget=declared.budget,
             neighbors=declared.neighbors,

@@ -143,26 +143,56 @@ class DataCheck:
 
 def checked(batches: Iterable[Mapping[str, pa.Array]], schema: Schema) -> DataCheck:
     """The check of a table, a batch at a time."""
-    result = None
+    counts = None
     with contextlib.suppress(Exception), np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-        result = _checked(batches, schema)
-    if result is None:
+        counts = Counts.of(batches, schema)
+    if counts is None:
         raise DataError("the table could not be read to its end; check that the file is complete.")
-    return result
+    return counts.check(schema)
 
 
-def _checked(batches: Iterable[Mapping[str, pa.Array]], schema: Schema) -> DataCheck:
-    rows, found, texts = 0, {name: np.zeros(4, dtype=np.int64) for name in schema}, {name: Counter[Any]() for name in schema}
-    for batch in batches:
-        rows += len(batch[next(iter(schema))])
-        for name, feature in schema.items():
-            for chunk in _chunks(batch[name]):
-                condition = conditions(feature, chunk)
-                found[name] += np.bincount(condition, minlength=4)
-                texts[name].update(_texts(chunk, condition))
-            if len(texts[name]) > 2 * MOST_TEXTS:
-                texts[name] = Counter(dict(texts[name].most_common(MOST_TEXTS)))
-    return DataCheck(rows, tuple(_column(name, schema[name], rows, found[name], texts[name]) for name in schema))
+@dataclass
+class Counts:
+    """What was counted of some rows; those of several pieces of a table add up."""
+
+    rows: int
+    found: dict[str, np.ndarray]
+    """How many cells of each column are in each condition."""
+    texts: dict[str, Counter[tuple[int, str]]]
+    """What those say that are neither fine nor missing."""
+
+    @classmethod
+    def none(cls, schema: Schema) -> Counts:
+        return cls(0, {name: np.zeros(4, dtype=np.int64) for name in schema}, {name: Counter() for name in schema})
+
+    @classmethod
+    def of(cls, batches: Iterable[Mapping[str, pa.Array]], schema: Schema) -> Counts:
+        counts = cls.none(schema)
+        for batch in batches:
+            counts.rows += len(batch[next(iter(schema))])
+            for name, feature in schema.items():
+                for chunk in _chunks(batch[name]):
+                    condition = conditions(feature, chunk)
+                    counts.found[name] += np.bincount(condition, minlength=4)
+                    counts.texts[name].update(_texts(chunk, condition))
+            counts.forget()
+        return counts
+
+    def add(self, other: Counts) -> None:
+        self.rows += other.rows
+        for name in self.found:
+            self.found[name] += other.found[name]
+            self.texts[name].update(other.texts[name])
+        self.forget()
+
+    def forget(self, most: int = MOST_TEXTS) -> None:
+        for name, said in self.texts.items():
+            if len(said) > 2 * most:
+                self.texts[name] = Counter(dict(said.most_common(most)))
+
+    def check(self, schema: Schema) -> DataCheck:
+        columns = (_column(name, schema[name], self.rows, self.found[name], self.texts[name]) for name in schema)
+        return DataCheck(self.rows, tuple(columns))
 
 
 def _chunks(column: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

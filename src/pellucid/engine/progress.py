@@ -60,6 +60,11 @@ _whole: ContextVar[Bar | None] = ContextVar("whole", default=None)
 """The bar that all work inside moves, in place of bars of its own."""
 
 
+def current_bar() -> Bar | None:
+    """The bar of the work that this is part of, if it has one."""
+    return _whole.get()
+
+
 @contextlib.contextmanager
 def together(total: float, label: str) -> Iterator[Bar]:
     """One bar for several pieces of work: whatever is tracked inside moves it by up to one."""
