@@ -96,7 +96,7 @@ MOVED = {
     "report": "cli.report",
     "results": "explainers.common.results explainers.curves.results explainers.statistics.results",
     "rows": "public.rows",
-    "schema": "public.schema",
+    "schema": "public.schema public.columns",
     "scores": "query.scores",
     "sensitivity.encoding": "public.fitted.encoding",
     "sensitivity.reading": "public.fitted.reading public.fitted.sklearn_trees public.fitted.trees public.fitted.encoding",
