@@ -114,7 +114,9 @@ def test_a_canary_shows_nowhere(tmp_path):
     table_in(tmp_path)
     (tmp_path / "events").mkdir()
     logs = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{tmp_path}/events", "spark.log.level": "INFO"}
-    said, _ = program(tmp_path, TELLING, **logs, **{"spark.eventLog.rolling.enabled": "false"}).communicate(timeout=500)
+    said, _ = program(
+        tmp_path, TELLING, **logs, **{"spark.eventLog.rolling.enabled": "false", "spark.eventLog.compress": "false"}
+    ).communicate(timeout=500)
     assert said.count("refused the release stopped") == 2 and "value" in said, said[-2000:]
     events = [file for file in (tmp_path / "events").rglob("*") if file.is_file() and not file.name.startswith(".")]
     assert events and any(b"SparkListenerTaskEnd" in file.read_bytes() for file in events)
