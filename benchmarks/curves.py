@@ -26,7 +26,7 @@ from protocol import OUTPUT, KeptTotals, Task, arguments, has_data, lookup_sessi
 from sources import Seeded
 
 import pellucid as pel
-from pellucid.explainers.curves import accumulated_effects, variation
+from pellucid.explainers.curves import expected_effects, variation
 from pellucid.mechanisms import exact, source
 from pellucid.release.door import Ask
 
@@ -113,7 +113,7 @@ class Comparison:
 
         with (
             mock.patch.object(variation, "public_curves", public),
-            mock.patch.object(accumulated_effects, "public_curves", public),
+            mock.patch.object(expected_effects, "public_curves", public),
         ):
             probe, model = self.session(np.zeros(1), np.zeros((len(self.values), 1)), output, budget)
             grid = probe.plan(explainer_of(model), epsilon=amount).details.along[0].grid

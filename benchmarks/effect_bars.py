@@ -29,7 +29,7 @@ from fresh_tables import CHOOSING, JUDGING, MOST, columns, declared, fitted, loa
 from fresh_tables import OUTPUT as FRESH_OUTPUT
 
 import pellucid as pel
-from pellucid.explainers.curves import accumulated_effects, variation
+from pellucid.explainers.curves import expected_effects, variation
 from pellucid.explainers.curves.steps import Steps
 from pellucid.public.grids import edge_candidates
 from pellucid.release.door import Ask
@@ -131,7 +131,7 @@ def measured(case: Case, budget: pel.Budget, draws: int) -> dict[str, float]:
     session, model = lookup_session(case.feature, "x", case.values, grid, case.answers(grid), case.output, budget=budget)
     explainer = pel.AccumulatedEffects(model, "x")
     inside, squared, half, clips = [], [], [], []
-    with mock.patch.object(accumulated_effects, "public_curves", public):
+    with mock.patch.object(expected_effects, "public_curves", public):
         plan, engine = session.plan(explainer, epsilon=budget.epsilon), KeptTotals(session._engine)
         expected = explainer.expected(plan)
         counts = np.array(engine.totals(plan["places"].query), dtype=float) / 2**30
@@ -145,11 +145,11 @@ def measured(case: Case, budget: pel.Budget, draws: int) -> dict[str, float]:
             half.append(((upper - lower) / 2).mean())
             clips.append(made.clip)
     error = float(np.mean(squared)) ** 0.5
-    low = float(np.sqrt((expected.error**2).mean())) / 1.96
-    high = float(np.sqrt((expected.at_most**2).mean())) / 1.96
+    typical, bars, most = (float(np.sqrt((each**2).mean())) for each in (expected.typical, expected.error, expected.at_most))
     return {
         "covered": float(np.mean(inside)), "error": error / (hi - lo), "ratio": float(np.mean(half)) / error,
-        "clip": float(np.mean(clips)) / (hi - lo), "preview": error / low, "most": error / high,
+        "clip": float(np.mean(clips)) / (hi - lo), "preview": error / typical,
+        "bars": float(np.sqrt(np.mean(np.square(half)))) / bars, "most": float(np.max(half)) / most,
     }  # fmt: skip
 
 
@@ -174,8 +174,8 @@ def main() -> int:
     else:
         tables = JUDGING if options.judge else CHOOSING
         cases = [part(table, options) for table in tables for part in (numbers, categories)[options.categories :]]
-    print("| column | account | covered | error / range | half-width / error | clip / range | error / preview | / most |")
-    print("|---" * 8 + "|")
+    head = "| column | account | covered | error / range | half-width / error | clip / range | error / preview | bar / preview"
+    print(head + " | longest / most |\n" + "|---" * 9 + "|")
     rows: dict[str, list[dict[str, float]]] = {}
     for case in (case for part in cases for case in part):
         if options.only and options.only not in case.label:
@@ -186,15 +186,17 @@ def main() -> int:
             kind = "categories" if isinstance(case.feature, pel.Category) else "numbers"
             rows.setdefault(f"{kind}, {account}", []).append(row)
             told = f"{row['covered']:.3f} | {row['error']:.5f} | {row['ratio']:.1f} | {row['clip']:.3f}"
-            print(f"| {case.label} | {account} | {told} | {row['preview']:.2f} | {row['most']:.2f} |", flush=True)
+            against = " | ".join(f"{row[name]:.2f}" for name in ("preview", "bars", "most"))
+            print(f"| {case.label} | {account} | {told} | {against} |", flush=True)
     for what, found in rows.items():
         covered, ratios = [r["covered"] for r in found], [r["ratio"] for r in found]
-        good = sum(r["preview"] >= 0.5 and r["most"] <= 2 for r in found)
+        good, third = (sum(1 / f <= r["preview"] <= f for r in found) for f in (2, 3))
+        long = sum(0.5 <= r["bars"] <= 2 for r in found)
         print(
             f"{what}: {len(found)} columns, covered {np.mean(covered):.3f} ({min(covered):.3f} to {max(covered):.3f}), "
             f"{sum(0.93 <= c <= 0.99 for c in covered)} between .93 and .99; half-width / error median {median(ratios):.1f}, "
-            f"{min(ratios):.1f} to {max(ratios):.1f}; preview within twice for {good}; error "
-            f"{np.exp(np.mean(np.log([r['error'] for r in found]))):.5f}"
+            f"{min(ratios):.1f} to {max(ratios):.1f}; errors within twice the preview for {good}, three times for {third}, "
+            f"bars within twice for {long}; error {np.exp(np.mean(np.log([r['error'] for r in found]))):.5f}"
         )
     return 0
 

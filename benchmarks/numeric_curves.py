@@ -28,7 +28,7 @@ from sources import Seeded
 
 import pellucid as pel
 from pellucid.audit.transcript import Kept
-from pellucid.explainers.curves import accumulated_effects, variation
+from pellucid.explainers.curves import expected_effects, variation
 from pellucid.explainers.curves.steps import ClippedSteps
 from pellucid.mechanisms import NoiseLaw, source
 from pellucid.public.grids import curve_points, edge_candidates
@@ -150,7 +150,7 @@ def effects(tables: tuple[str, ...], options) -> int:
                     column.feature, column.name, column.values, grid, column.at(grid), column.output, budget=budget
                 )
                 explainer = pel.AccumulatedEffects(model, column.name)
-                with mock.patch.object(accumulated_effects, "public_curves", public):
+                with mock.patch.object(expected_effects, "public_curves", public):
                     plan, engine = session.plan(explainer, epsilon=epsilon), KeptTotals(session._engine)
                     preview = float(np.sqrt((explainer.expected(plan).error ** 2).mean())) / 1.96
                     counts = np.array(engine.totals(plan["places"].query), dtype=float) / 2**30

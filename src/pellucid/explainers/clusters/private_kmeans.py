@@ -40,6 +40,8 @@ STEADY = 0.015
 """Noise of a centre, in parts of a range, up to which a further iteration is worth its price."""
 USEFUL = 0.1
 """An error of a centre, in parts of a range, with which most clusters are told apart."""
+MOSTLY_NOISE, REFUSED = 2.5 * USEFUL, 5 * USEFUL
+"""Beyond the first centres are mostly noise; beyond the second one cluster is likely to be better."""
 STRAY = (0.1, 0.05)
 """The part of everybody that empty cells may hold, without histograms of the features and with them."""
 MOST_CELLS = 1 << 14
@@ -121,7 +123,7 @@ class PrivateKMeans(Explainer):
     seed: int = 0
     """Draws the public records."""
     anyway: bool = field(default=False, repr=False)
-    """Release also where a centre's error is expected to be as large as a whole range, which is refused otherwise."""
+    """Release also where a centre's error is expected to be half a range or more, which is refused otherwise."""
 
     stored_as = "pellucid.explainers.private_kmeans.PrivateKMeans"
     references = (
@@ -220,10 +222,10 @@ class PrivateKMeans(Explainer):
     def _useless(self, plan: Plan) -> str:
         """Why it is not worth paying for, from what is public, or nothing."""
         error, people = self._errors(plan)[1], plan.public.planning_rows / self.k
-        if error < 1:
+        if error <= REFUSED:
             return ""
         why = f"a centre of {people:,.0f} people would be known to ±{error:.2g} of a range, so one cluster is likely to be better"
-        return f"{why}: {enough(plan.public, error / (2.5 * USEFUL))}; or fewer clusters or features; or say anyway=True."
+        return f"{why}: {enough(plan.public, error / MOSTLY_NOISE)}; or fewer clusters or features; or say anyway=True."
 
     def run(self, ask: Ask) -> Explanation:
         design: Design = ask.plan.details
@@ -364,7 +366,7 @@ def _verdict(error: float, people: float, everybody: int) -> str:
         return f"verdict: {who}"
     more = error / USEFUL
     enough = f"{everybody * more:,.0f} people or {more:.2g} times the ε would do"
-    if error <= 2.5 * USEFUL:
+    if error <= MOSTLY_NOISE:
         return f"verdict: {who}, enough for clusters that lie well apart; {enough} for others"
     return f"verdict: {who}, and clusters are rarely much further apart: mostly noise; {enough}"
 

@@ -280,8 +280,8 @@ class ErrorModel:
         if not self.per_count:
             return alone
         # What was cut off lies on one side of a border or on the other, at worst: its noise and that of the curve are drawn
-        # together around what was released.
-        moves = self._moved_by(max(self.cut_off, 0.0) - drawn[:, size] * self.per_count)
+        # together around what was released, even where that is below zero: noise that took so much from the count is as rare.
+        moves = self._moved_by(self.cut_off - drawn[:, size] * self.per_count)
         aside = np.maximum(np.quantile(away + moves, level, axis=0), np.quantile(moves - away, level, axis=0))
         return np.maximum(alone, aside)
 
@@ -315,19 +315,3 @@ class ErrorModel:
         total = np.full(DRAWS, self.cells.sum()) if self.fixed_total else np.maximum(noisy.sum(axis=1), 1.0)
         cleaned = project_counts(noisy, total) - likely
         return cleaned, noise
-
-
-def noise_alone(
-    mass: np.ndarray,
-    weights: np.ndarray,
-    asked: np.ndarray,
-    sum_law: NoiseLaw,
-    effects: np.ndarray,
-    count_std: float,
-    level: float,
-) -> np.ndarray:
-    """Half-widths from the noise of sums and counts, about guessed effects: what can be said before anything is released."""
-    law = NoiseLaw(sum_law.kind, sum_law.scale, max(sum_law.size, len(mass)))
-    noise = law.draws(DRAWS, seed=1)[:, : len(mass)] @ np.linalg.inv(asked).T
-    counts = NoiseLaw("gaussian", count_std, len(mass)).draws(DRAWS, seed=2)
-    return np.quantile(np.abs((noise - effects * counts) @ curve_of_sums(mass, weights).T), level, axis=0)

@@ -26,24 +26,17 @@ from ...release.plan import Expected, Plan, Public, later
 from ...sensitivity import Flow
 from ..common.base import AlongFeatures, keep_whole_number, once_positional
 from ..common.projection import project_counts
-from . import accumulate
+from . import accumulate, expected_effects
 from .accumulate import Intervals
+from .expected_effects import FURTHER, combinations, largest_step, public_steps
 from .results import EffectCurve
 from .steps import CLIPS, ClippedSteps, CombinedSteps, OnGrid, Steps, StepSize
-from .variation import MARGIN, public_curves
+from .variation import MARGIN
 
-SPREAD = 2.0
-"""How far a category's mean step is taken to be from that of public records, in standard deviations of theirs."""
-COMPARED = 256
-"""The most categories whose steps are compared with those of public records."""
 BEYOND = 4.0
 """How many records a clip may leave beyond it, for each that the noise of the curve is worth: noise against bias."""
 BLIND = 2.5
 """How many times the noise of the curve that of what was cut off may move it: clips are not smaller than that allows."""
-LIKELY = 0.8
-"""The clip that a preview expects, as a part of the largest step that people's are taken to have."""
-FURTHER = 2.0
-"""Steps are taken to reach so many clips, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +63,11 @@ class Along:
     def likely_intervals(self) -> int:
         """How many there will be: whole numbers have no more steps than values."""
         return min(self.intervals, self.feature.levels - 1) if self.feature.levels else self.intervals
+
+    @property
+    def step_by_step(self) -> bool:
+        """Whether there is a step from each value to the next, however many people have it."""
+        return self.categorical or bool(self.feature.levels and self.feature.levels - 1 <= self.intervals)
 
     def between(self, counts: np.ndarray, count_law: NoiseLaw) -> Intervals:
         """The intervals, from released counts."""
@@ -284,47 +282,12 @@ class AccumulatedEffects(AlongFeatures):
         )
 
     def expected(self, plan: Plan) -> Expected:
-        labels: list[str] = []
-        usual: list[np.ndarray] = []
-        most: list[np.ndarray] = []
-        for along in plan.details.along:
-            usual.append(self.foreseen(plan, along))
-            most.append(self.foreseen(plan, along, at_most=True))
-            labels += [f"{along.name}, border {i}" for i in range(len(usual[-1]))]
-        error, at_most = np.concatenate(usual), np.concatenate(most)
-        kinds = {along.categorical for along in plan.details.along}
-        numbers, categories = (
-            "equally filled intervals",
-            "categories of which the second is half as frequent as the first and so on",
-        )
-        filled = " and ".join([numbers] * (False in kinds) + [categories] * (True in kinds))
-        notes = [
-            f"assumes {filled}, and steps and a clip like those of public records; the bars of the result are wider by what the "
-            "clip may have cut off"
-        ]
-        if at_most.max() > 1.05 * error.max():
-            notes.append(
-                f"in bad cases about ±{at_most.max():.2g}: if people's steps are as large as the model's range allows, as those "
-                "of a model that has learnt its records by heart are, or if few people are behind a step"
-            )
-        return Expected(tuple(labels), error, float(2**0.5 * error.max()), tuple(notes), at_most=at_most)
-
-    def foreseen(self, plan: Plan, along: Along, at_most: bool = False) -> np.ndarray:
-        """Half-widths along one feature: with steps like those of public records, or with what can be at most."""
-        public, noise, count_law = plan.public, plan.details.unit, plan["places"].noise
-        k = along.likely_intervals
-        clip, effects = likely_steps(public, self.model, along, k)
-        mass = likely_masses(along, k, public.planning_rows, count_law.scale, thin=at_most)
-        weights = np.full(k + 1, 1 / (k + 1))
-        asked, law = combinations(public, mass, weights), noise.times(self.model.range if at_most else clip)
-        like, spread = public_steps(public, self.model, along, accumulate.neighbour_intervals(np.ones(k + 1), 1.0))
-        keep = np.ones(k)
-        if like is not None and spread is not None:
-            keep = accumulate.kept_part(like, spread, mass, asked, law.std, count_law.std)
-        count_std = count_law.std * max(1.0, (len(along.grid) / k) ** 0.5)
-        alone = accumulate.noise_alone(mass / keep, weights, asked, law, effects, count_std, 0.95)
-        away = accumulate.curve_of_sums(np.ones(k), weights) * (0 if spread is None else (1 - keep) * spread)
-        return np.hypot(alone, 1.96 * np.sqrt((away**2).sum(axis=1)))
+        details, count_law = plan.details, plan["places"].noise
+        found = [expected_effects.foreseen(plan.public, self.model, along, details.unit, count_law) for along in details.along]
+        labels = tuple(f"{a.name}, border {i}" for a, one in zip(details.along, found) for i in range(len(one.bars)))
+        error, typical, at_most = (np.concatenate(each) for each in zip(*((one.bars, one.typical, one.at_most) for one in found)))
+        notes = expected_effects.notes({along.categorical for along in details.along}, float(error.max()), float(at_most.max()))
+        return Expected(labels, error, float(2**0.5 * error.max()), notes, typical, at_most)
 
     def describe(self) -> dict[str, Any]:
         return {"explainer": "AccumulatedEffects", "features": list(self.features), "intervals": self.intervals}
@@ -345,55 +308,9 @@ def steps_query(public: Public, one: Settled, columns: tuple[str, ...]) -> Sum:
     return Sum(CombinedSteps(*plain, one.asked, beside=steps.beside), bound, columns=columns)
 
 
-def largest_step(public: Public, model: Model, along: Along, intervals: Intervals) -> float:
-    """A step that people's are taken not to exceed: somewhat larger than any of public records, and at most the range."""
-    if public.strict or len(intervals) > COMPARED:
-        return model.range
-    curves = public_curves(model, public.schema, along.name, along.grid[intervals.edges])
-    return model.range * min(1.0, MARGIN * max(float(np.abs(np.diff(curves, axis=1)).max()), 0.01))
-
-
-def public_steps(
-    public: Public, model: Model, along: Along, intervals: Intervals
-) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
-    """(mean steps of public records from category to category, how far those of people may be from them)."""
-    if public.strict or not along.categorical or len(intervals) > COMPARED:
-        return None, None
-    steps = model.range * np.diff(public_curves(model, public.schema, along.name, along.grid[intervals.edges]), axis=1)
-    each = steps.std(axis=0)
-    return steps.mean(axis=0), np.maximum(SPREAD * np.maximum(each, each.mean() / 4), model.range / 200)
-
-
-def likely_steps(public: Public, model: Model, along: Along, intervals: int) -> tuple[float, np.ndarray]:
-    """(a clip, mean steps): those of public records over evenly spaced borders, the clip somewhat above the largest of them."""
-    if public.strict:
-        return model.range * (1.0 if along.categorical else min(1.0, 4 / intervals)), np.zeros(intervals)
-    borders = along.grid[np.rint(np.linspace(0, len(along.grid) - 1, intervals + 1)).astype(int)]
-    steps = np.diff(public_curves(model, public.schema, along.name, borders), axis=1)
-    part = min(1.0, MARGIN * max(float(np.abs(steps).max()), 0.01))
-    # Clips of categories reach up to the range, and people's steps are often larger than those of public records.
-    return model.range * (part**0.5 if along.categorical else LIKELY * part), model.range * steps.mean(axis=0)
-
-
-def likely_masses(along: Along, intervals: int, rows: float, noise: float, thin: bool = False) -> np.ndarray:
-    """Equally many records in all intervals; of categories many in few, in no order that anybody knows."""
-    if not along.categorical:
-        return np.full(intervals, max(rows / intervals, 1.0))
-    order = np.arange(1.0, intervals + 2)
-    mass = 3.0**-order if thin else 1 / order
-    mixed = np.argsort(order * 0.618034 % 1)
-    mass = (rows * mass / mass.sum())[mixed][:intervals]
-    return np.maximum(mass, max(noise, 1.0))
-
-
 def steps_bound(public: Public, intervals: int, clip: float) -> Ball | Cells:
     """A record's steps have an absolute sum of at most the clip; combined by columns of length one, so has their length."""
     return Ball(intervals, clip) if public.spend.currency == "rho" else Cells(intervals, value=clip, count_weight=0)
-
-
-def combinations(public: Public, mass: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Under Gaussian noise a factorisation of the accumulation is the better question; under Laplace it is not."""
-    return accumulate.factorisation(mass, weights) if public.spend.currency == "rho" else np.eye(len(mass))
 
 
 def _nothing(rows: Rows) -> None:

@@ -19,6 +19,8 @@ SHARED = (0.03, 0.1, 0.3, 1.0)
 """How far the mean curve may be from that of public records, in standard deviations of their curves."""
 OWN = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """How far each difference may be from what the others say, in root mean squares of that difference among public records."""
+USUAL_SHARED, USUAL_OWN = 0.5, 0.3
+"""What the two are expected to be before anything is released: the mean of many people moves less than single records do."""
 FLOOR = 0.2
 """Where public records do not move, the square of a difference is taken for such a part of the mean square of all."""
 NEGLIGIBLE = 1e-14
@@ -39,6 +41,8 @@ class Shape:
     """Of public records, along the grid."""
     categorical: bool = False
     """Whether the points have no order."""
+    counts: np.ndarray | None = None
+    """How much the error of each point counts where grids are compared; None: all alike."""
 
     @functools.cached_property
     def mean(self) -> np.ndarray:
@@ -76,7 +80,8 @@ class Shape:
         It is kept by the name of the way: plans of a price search share it.
         """
         if way not in self._left:
-            self._left[way] = ErrorLeft.of(self.slope + self.shared + self.own, noise())
+            expected = self.slope + USUAL_SHARED**2 * self.shared + USUAL_OWN**2 * self.own
+            self._left[way] = ErrorLeft.of(expected, noise(), self.counts)
         return self._left[way]
 
     @functools.cached_property
@@ -95,18 +100,23 @@ class ErrorLeft:
     """The variance of the shape along each direction."""
     weight: np.ndarray
     """What a variance of one along it is in the mean over the points."""
+    compared: np.ndarray
+    """The same where points count as they do when grids are compared."""
 
     @classmethod
-    def of(cls, shape: np.ndarray, noise: np.ndarray) -> ErrorLeft:
+    def of(cls, shape: np.ndarray, noise: np.ndarray, counts: np.ndarray | None = None) -> ErrorLeft:
         basis = _centred(len(shape))
         root = np.linalg.cholesky(basis.T @ noise @ basis)
         half = np.linalg.solve(root, basis.T @ shape @ basis)
         values, vectors = np.linalg.eigh(np.linalg.solve(root, half.T))
-        return cls(values.clip(0), ((root @ vectors) ** 2).sum(axis=0) / len(shape))
+        each = (basis @ root @ vectors) ** 2
+        weight = each.sum(axis=0) / len(shape)
+        return cls(values.clip(0), weight, weight if counts is None else counts @ each)
 
-    def __call__(self, size: float) -> float:
+    def __call__(self, size: float, compared: bool = False) -> float:
         """Where the noise has `size` times the covariance it was made for."""
-        return float((self.weight * self.shape * size / (self.shape + size)).sum()) if size > 0 else 0.0
+        weight = self.compared if compared else self.weight
+        return float((weight * self.shape * size / (self.shape + size)).sum()) if size > 0 else 0.0
 
 
 def leaned(released: np.ndarray, noise: np.ndarray, shape: Shape) -> np.ndarray:
