@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..engine import LocalEngine
+from ..engine import Engine
 from ..engine.trial import Trials
 from ..errors import PlanError
 from ..ledger import Account, Ledger, charge_units
@@ -56,7 +56,7 @@ class Planning:
     name: str
     """Of the account."""
     _account: OpenAccount
-    _engine: LocalEngine
+    _engine: Engine
     _trials: Trials
     _rows: int | None
 

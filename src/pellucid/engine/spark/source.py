@@ -22,8 +22,9 @@ import pyarrow as pa
 from ...errors import DataError, ReleaseFailed
 from ...mechanisms import source as randomness
 from ...public.schema import Schema
+from ..files import TICK
 from ..shield import CHANGED
-from ..tables import TICK, check_types
+from ..tables import check_types
 from .jobs import collected, quiet
 from .settings import compare_versions, refuse_settings
 from .tasks import FILE, ROW, Numbering, marks
