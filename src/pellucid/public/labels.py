@@ -26,10 +26,10 @@ class Labels:
 
     @classmethod
     def of(cls, schema: Schema, columns: Iterable[str], models: Iterable[BlackBox] = ()) -> Labels | None:
-        """What a schema says of these columns; None where it says nothing for people."""
+        """What a schema says of these columns; None where it says nothing for people, so that results stay as they were."""
         said = {name: words for name in columns if name in schema and (words := _words(schema[name]))}
         output = next((model.name for model in models if _was_named(model)), "")
-        return cls(said, output) if said or output else None
+        return cls(said, output) if output or any({*words} - {"ordered"} for words in said.values()) else None
 
     def only(self, names: Iterable[str]) -> Labels | None:
         """What is said of these columns alone."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .drawing import STYLE as COLOURS
 
 if TYPE_CHECKING:
     from .certificate import Certificate
     from .explanation import Explanation
-    from .session import Session
 
 STYLE = (
     COLOURS + ".pellucid{font:14px/1.45 system-ui,sans-serif;max-width:52rem}"
@@ -67,7 +66,7 @@ def of_lines(text: str) -> str:
     return boxed(f"<b>{html.escape(first)}</b><ul>{lines}</ul>")
 
 
-def of_session(session: Session) -> str:
+def of_session(session: Any) -> str:
     """The account, what was declared, and what is left; nothing of the table."""
     spent, whole = session.spent, session.whole
     counted = [amount.epsilon if amount.currency == "either" else float(amount) for amount in (spent, whole)]

@@ -5,6 +5,7 @@ python -m pellucid.release.json_schema schemas
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import types
@@ -119,7 +120,7 @@ def _key(kind: str) -> str:
 
 def write(folder: str | Path) -> list[Path]:
     """Write the schemas of this version into a folder."""
-    import pellucid.surface  # noqa: F401  # kinds are known once their classes are imported
+    importlib.import_module("pellucid.surface")  # kinds are known once their classes are imported
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -169,9 +169,9 @@ def bars(
     rows, steps = name_rows(ax, names)
     with np.errstate(invalid="ignore"):
         pale = ~((lower > 0) | (upper < 0)) & np.isfinite(lower) & np.isfinite(upper)
+    shades = [(colours.ink if v >= 0 else colours.down, colours.pale if p else 0.95) for v, p in zip(values, pale)]
+    ax.barh(rows, values, 0.7 * steps, color=shades, linewidth=0)
     for i, (row, step, value) in enumerate(zip(rows, steps, values)):
-        colour = colours.ink if value >= 0 else colours.down
-        ax.barh(row, value, 0.7 * step, color=colour, alpha=colours.pale if pale[i] else 0.95, linewidth=0)
         about = "" if told is None else told(i)
         tier = f"; tier {tiers[i]}" if len(tiers) else ""
         mark(ax, None, (row - step / 2, row + step / 2), f"{names[i]}: {around(value, lower[i], upper[i])}{tier}{about}")
