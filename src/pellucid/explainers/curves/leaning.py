@@ -74,14 +74,18 @@ class Shape:
         moved = np.maximum(moved + FLOOR * moved.mean(), (FLAT / len(moved)) ** 2)
         return np.asarray((walk * moved) @ walk.T)
 
+    @functools.cached_property
+    def expected(self) -> np.ndarray:
+        """Covariance of the mean curve of people, as planning supposes it."""
+        return np.asarray(self.slope + USUAL_SHARED**2 * self.shared + USUAL_OWN**2 * self.own)
+
     def error_left(self, way: str, noise: Callable[[], np.ndarray]) -> ErrorLeft:
         """What leaning is expected to leave of noise with this covariance, up to a factor; the level of the curve aside.
 
         It is kept by the name of the way: plans of a price search share it.
         """
         if way not in self._left:
-            expected = self.slope + USUAL_SHARED**2 * self.shared + USUAL_OWN**2 * self.own
-            self._left[way] = ErrorLeft.of(expected, noise(), self.counts)
+            self._left[way] = ErrorLeft.of(self.expected, noise(), self.counts)
         return self._left[way]
 
     @functools.cached_property
@@ -100,8 +104,8 @@ class ErrorLeft:
     """The variance of the shape along each direction."""
     weight: np.ndarray
     """What a variance of one along it is in the mean over the points."""
-    compared: np.ndarray
-    """The same where points count as they do when grids are compared."""
+    compared: np.ndarray | None = None
+    """The same where points count as they do when grids are compared; None: all alike."""
 
     @classmethod
     def of(cls, shape: np.ndarray, noise: np.ndarray, counts: np.ndarray | None = None) -> ErrorLeft:
@@ -111,11 +115,11 @@ class ErrorLeft:
         values, vectors = np.linalg.eigh(np.linalg.solve(root, half.T))
         each = (basis @ root @ vectors) ** 2
         weight = each.sum(axis=0) / len(shape)
-        return cls(values.clip(0), weight, weight if counts is None else counts @ each)
+        return cls(values.clip(0), weight, None if counts is None else counts @ each)
 
     def __call__(self, size: float, compared: bool = False) -> float:
         """Where the noise has `size` times the covariance it was made for."""
-        weight = self.compared if compared else self.weight
+        weight = self.compared if compared and self.compared is not None else self.weight
         return float((weight * self.shape * size / (self.shape + size)).sum()) if size > 0 else 0.0
 
 
