@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pellucid as pel
+from pellucid.query import Choice
 
 NUMBERS = [f"x{i}" for i in range(8)]
 SCHEMA = pel.Schema({**{name: pel.Number(-4, 4) for name in NUMBERS}, "sex": pel.Category(["F", "M"]), "y": pel.Boolean()})
@@ -78,7 +79,8 @@ def processor():
 def timed(session, explainer):
     """Seconds on the clock and of processor time, and totals."""
     plan = session.plan(explainer, epsilon=0.1)
-    asked = [stage.query for stage in plan.stages if stage.query is not None]
+    settled = [stage.query for stage in plan.stages if stage.query is not None]
+    asked = [query.of if isinstance(query, Choice) else query for query in settled]
     started, spent = time.perf_counter(), processor()
     found = [session._engine.totals(query) for query in asked]
     clock, work = time.perf_counter() - started, sum(now - spent.get(pid, 0) for pid, now in processor().items())
