@@ -69,7 +69,7 @@ def numbers(table: str, options) -> Iterator[Case]:
 def categories(table: str, options) -> Iterator[Case]:
     """The same boosted trees and records as for numbers; answers at all categories are kept on disk."""
     inputs = model = None
-    for name in CATEGORIES[table]:
+    for name in CATEGORIES.get(table, ()):
         key = hashlib.sha256(repr((table, name, MOST)).encode()).hexdigest()[:12]
         path = options.cache / f"fresh_{table}_{name}_{key}.npz"
         if not path.exists():

@@ -133,7 +133,9 @@ class Preview:
             lines.append(f"  two outputs are told apart with 95 % when they differ by {self.gap:.4g} or more")
         if self.typical is not None:
             usual = f"{float(np.sqrt(np.mean(np.square(self.typical)))):.3g}"
-            lines.append(f"  as outputs lean on public records, errors are expected to be about {usual} (root mean square)")
+            # Those that have a limit for bad cases are about how people are spread, not about leaning.
+            why = "as outputs lean on public records, errors" if self.at_most is None else "errors"
+            lines.append(f"  {why} are expected to be about {usual} (root mean square)")
         if len(self.stages) > 1:
             lines.append("  stages: " + ", ".join(f"{name} {share:.0%}" for name, share in self.stages.items()))
         lines += [f"  note: {note}" for note in self.notes]

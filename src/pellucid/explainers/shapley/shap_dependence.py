@@ -31,16 +31,6 @@ from .results import ShapDependenceResult
 
 USUAL_VALUE = 0.25
 """The part of the output range that the mean values of a cell rarely exceed."""
-THIN = 0.05
-"""The part of the cap that errors are expected to have where hardly anybody is."""
-LIKELY_CAP = 0.5
-"""The private cap that is expected, as a part of the widest."""
-
-
-def uneven_people(cells: int, rows: float) -> np.ndarray:
-    """How many people may be in the cells, in no order that anybody knows."""
-    order = np.arange(1.0, cells + 1)
-    return np.asarray(np.maximum(rows / order / (1 / order).sum(), 1.0)[np.argsort(order * 0.618034 % 1)])
 
 
 @dataclass(frozen=True)
@@ -200,18 +190,15 @@ class ShapDependence(AboutPeople):
         bound, (sums, counts) = answer.bound, answer.cells()
         assert sums is not None and counts is not None and isinstance(bound, Cells)
         bins, feature = values.bins, public.schema[self.feature]
-        count_law = answer.noise.times(1 / bound.count_weight)
-        # A count within its own noise says nothing about a mean: nothing is the middle of all that is possible.
-        told = counts >= max(count_law.half_width(0.95), 1.0)
         people = max(float(counts.sum()) if public.rows is None else float(public.rows), 1.0)
         found = [hidden_by(beyond, self._look(cap), people, side) for side in (0, 1)] if beyond is not None else []
         return ShapDependenceResult(
             feature=self.feature,
             x=bins.labels,
-            y=np.clip(np.where(told, sums / np.maximum(counts, 1.0), 0.0), -cap, cap),
+            y=np.clip(np.where(counts >= 1, sums / np.maximum(counts, 1.0), 0.0), -cap, cap),
             counts=counts,
             sum_law=answer.noise.times(cap),
-            count_law=count_law,
+            count_law=answer.noise.times(1 / bound.count_weight),
             cap=cap,
             edges=bins.edges,
             categorical=isinstance(feature, Category) or bins.has_missing,
@@ -238,22 +225,15 @@ class ShapDependence(AboutPeople):
     def expected(self, plan: Plan) -> Expected:
         public, details, cap = plan.public, plan.details, self._widest
         bins = details.values.bins
-        law, people = details.noise.times(cap), uneven_people(bins.cells, public.planning_rows)
-        # Where counts are within their noise 0 is released, and mean values of few people are not far from it.
-        usual = np.minimum(law.std / people, THIN * cap) * (1.0 if details.choice is None else LIKELY_CAP)
-        fewest = np.full(bins.cells, people.min() / 4)
-        error, at_most = (np.minimum(law.half_width(0.95) / each, cap) for each in (people, fewest))
-        notes = [
-            "assumes that the second most frequent cell has half of the people of the first, the third a third and so on; where "
-            f"few people are, bars are longer, up to ±{cap:.2g}"
-        ]
+        law = details.noise.times(cap * bins.cells / public.planning_rows)
+        notes = ["assumes that people are spread evenly over the cells; the noise of the counts comes on top"]
         if details.choice is not None:
             notes.append(f"values will be capped at a privately chosen number: errors shrink as much as it lies below {cap:g}")
         else:
-            most = USUAL_VALUE * self.model.range
-            notes.append(foreseen(public, float(np.median(error)), most, "mean Shapley values of a feature"))
+            usual = USUAL_VALUE * self.model.range
+            notes.append(foreseen(public, law.half_width(0.95), usual, "mean Shapley values of a feature"))
         labels = tuple(f"{self.feature} = {label}" for label in bins.labels)
-        return Expected(labels, error, float(2**0.5 * np.median(error)), tuple(notes), usual, at_most)
+        return Expected(labels, np.full(len(labels), law.half_width(0.95)), law.gap(0.95), tuple(notes))
 
     def describe(self) -> dict[str, Any]:
         return {**self._described(), "feature": self.feature, "points": self.points}
