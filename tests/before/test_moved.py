@@ -21,6 +21,8 @@ NAMES = json.loads((HERE / "names.json").read_text(encoding="utf-8"))
 GONE = {
     # Units of noise in one step: answers come in the units of their bound now.
     "explainers.accumulated_effects": {"units_per_clip"},
+    # What was foreseen of noise alone: previews know what a clip cuts off, too.
+    "accumulate": {"noise_alone"},
     # The arguments of a desk in one object; a stream's channel takes them as they are.
     "local.desk": {"Opened"},
     # Scores and charges of a start, and noise of moments: every query is calibrated and charged at the door.

@@ -50,7 +50,12 @@ def _appeared(total: float) -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    shown = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
+    shown = Progress(
+        *columns,
+        console=Console(stderr=True, force_terminal=True) if in_notebook() else Console(stderr=True),
+        auto_refresh=False,
+        transient=True,
+    )
     shown.start()
     shown.add_task("", total=total)
     return shown

@@ -34,7 +34,7 @@ def some(values: Sequence[Any]) -> str:
     """Declared values for an error, the first ones of many.
 
     >>> some(["F", "M"]), some(range(500))[-21:]
-    ("['F', 'M']", '10, 11, … (500 in all)]')
+    ("['F', 'M']", ', 11, … (500 in all)]')
     """
     if len(values) <= SHOWN:
         return repr(list(values))

@@ -29,7 +29,9 @@ MOVED = {
     "cluster_scores": "explainers.clusters.scores",
     "clustering": "public.clustering explainers.clusters.centres",
     "demo": "cli.demo",
-    "explainers.accumulated_effects": "explainers.curves.accumulated_effects explainers.curves.steps",
+    "explainers.accumulated_effects": (
+        "explainers.curves.accumulated_effects explainers.curves.steps explainers.curves.expected_effects"
+    ),
     "explainers.attribute_shares": "explainers.statistics.attribute_shares",
     "explainers.base": "release.explainer release.plan explainers.common.base",
     "explainers.cluster_histograms": "explainers.clusters.cluster_histograms explainers.clusters.counting",
@@ -93,7 +95,7 @@ MOVED = {
     "progress": "engine.progress",
     "quiet": "public.silence",
     "ranking_results": "explainers.common.rankings explainers.importance.results explainers.blocks.results",
-    "report": "cli.report",
+    "report": "cli.report reports.page",
     "results": "explainers.common.results explainers.curves.results explainers.statistics.results",
     "rows": "public.rows",
     "schema": "public.schema public.columns",

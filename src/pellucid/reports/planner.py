@@ -78,6 +78,7 @@ class ReportPlan(Sequence[Step]):
     """What a report would release. Nothing is paid and no row is read."""
 
     title: str
+    """What it is called, on paper too."""
     spend: Spend
     """What the whole report costs."""
     price: str

@@ -80,7 +80,8 @@ def test_the_level_is_as_released_and_categories_have_no_order(rng):
 def test_what_is_expected_to_be_left_is_left(rng):
     """Truths that are drawn as planning supposes them: the predicted error is that of shrinking along each direction."""
     shape = Shape(public_curves(rng))
-    root, noise = np.linalg.cholesky(shape.expected + 1e-12 * np.eye(33)), 0.08**2
+    prior = shape.slope + shape.shared + shape.own
+    root, noise = np.linalg.cholesky(prior + 1e-12 * np.eye(33)), 0.08**2
     left = shape.error_left("values", lambda: np.eye(33))(noise)
     truths = shape.mean + rng.normal(size=(400, 33)) @ root.T
     errors = [leaned(t + rng.normal(0, noise**0.5, 33), noise * np.eye(33), shape) - t for t in truths]

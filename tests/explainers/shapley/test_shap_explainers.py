@@ -824,7 +824,7 @@ def test_without_a_number_of_records_picks_promise_nothing():
         again = pel.from_json(found.to_json())
         assert again.gap == found.gap and str(again) == str(found) and len(found.to_frame()) == 2
         assert found.text in found.verdict and found.verdict in found.notes
-        assert found.text in found.plot().get_xlabel() and repr(found) and found._repr_html_()
+        assert found.text in found.plot().get_xlabel().replace("\n", " ") and repr(found) and found._repr_html_()
     plt.close("all")
     sorted_ = session(relation="add-remove").release(ShapRanking(MODEL, RECORD, k=2, how="values"), epsilon=1.0)
     assert sorted_.certainty(sorted_.gap) == pytest.approx(0.95, abs=1e-3)

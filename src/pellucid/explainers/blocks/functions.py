@@ -15,13 +15,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...public.dates import along
 from ...query.functions import sent_whole
 
 sent_whole(__name__)
 
 SMALLEST_BLOCK = 30
 """Records a block should have: the wrapper does not know the function, and many need a few to work with."""
+
+
+def _along(places: Any, x: Any) -> np.ndarray:
+    """Places as numbers; days and times, which are text, in seconds."""
+    # Not from `public.dates`: this module is sent whole to processes that do not load the package.
+    return np.asarray(places, dtype="datetime64[s]" if any(isinstance(v, str) for v in x) else float).astype(float)
 
 
 @dataclass(frozen=True)
@@ -58,14 +63,14 @@ class OnGrid:
             found = {getattr(place, "item", lambda place=place: place)(): height for place, height in zip(places, heights)}
             return np.array([found.get(place, math.nan) for place in self.x])
         # Points at the same place are averaged, so that a scatter of points becomes a line.
-        at, owner = np.unique(along(places, self.x), return_inverse=True)
+        at, owner = np.unique(_along(places, self.x), return_inverse=True)
         usable = np.isfinite(heights)
         counts = np.bincount(owner[usable], minlength=len(at))
         means = np.bincount(owner[usable], heights[usable], len(at)) / np.maximum(counts, 1)
         kept = (counts > 0) & np.isfinite(at)
         if not kept.any():
             raise ValueError("no place has a height")
-        return np.interp(along(self.x), at[kept], means[kept])
+        return np.interp(_along(self.x, self.x), at[kept], means[kept])
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ SHARED = (0.03, 0.1, 0.3, 1.0)
 """How far the mean curve may be from that of public records, in standard deviations of their curves."""
 OWN = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """How far each difference may be from what the others say, in root mean squares of that difference among public records."""
-USUAL_SHARED, USUAL_OWN = 0.5, 0.3
-"""What the two are expected to be before anything is released: the mean of many people moves less than single records do."""
 FLOOR = 0.2
 """Where public records do not move, the square of a difference is taken for such a part of the mean square of all."""
 NEGLIGIBLE = 1e-14
@@ -41,8 +39,6 @@ class Shape:
     """Of public records, along the grid."""
     categorical: bool = False
     """Whether the points have no order."""
-    counts: np.ndarray | None = None
-    """How much the error of each point counts where grids are compared; None: all alike."""
 
     @functools.cached_property
     def mean(self) -> np.ndarray:
@@ -74,18 +70,13 @@ class Shape:
         moved = np.maximum(moved + FLOOR * moved.mean(), (FLAT / len(moved)) ** 2)
         return np.asarray((walk * moved) @ walk.T)
 
-    @functools.cached_property
-    def expected(self) -> np.ndarray:
-        """Covariance of the mean curve of people, as planning supposes it."""
-        return np.asarray(self.slope + USUAL_SHARED**2 * self.shared + USUAL_OWN**2 * self.own)
-
     def error_left(self, way: str, noise: Callable[[], np.ndarray]) -> ErrorLeft:
         """What leaning is expected to leave of noise with this covariance, up to a factor; the level of the curve aside.
 
         It is kept by the name of the way: plans of a price search share it.
         """
         if way not in self._left:
-            self._left[way] = ErrorLeft.of(self.expected, noise(), self.counts)
+            self._left[way] = ErrorLeft.of(self.slope + self.shared + self.own, noise())
         return self._left[way]
 
     @functools.cached_property
@@ -104,23 +95,18 @@ class ErrorLeft:
     """The variance of the shape along each direction."""
     weight: np.ndarray
     """What a variance of one along it is in the mean over the points."""
-    compared: np.ndarray | None = None
-    """The same where points count as they do when grids are compared; None: all alike."""
 
     @classmethod
-    def of(cls, shape: np.ndarray, noise: np.ndarray, counts: np.ndarray | None = None) -> ErrorLeft:
+    def of(cls, shape: np.ndarray, noise: np.ndarray) -> ErrorLeft:
         basis = _centred(len(shape))
         root = np.linalg.cholesky(basis.T @ noise @ basis)
         half = np.linalg.solve(root, basis.T @ shape @ basis)
         values, vectors = np.linalg.eigh(np.linalg.solve(root, half.T))
-        each = (basis @ root @ vectors) ** 2
-        weight = each.sum(axis=0) / len(shape)
-        return cls(values.clip(0), weight, None if counts is None else counts @ each)
+        return cls(values.clip(0), ((root @ vectors) ** 2).sum(axis=0) / len(shape))
 
-    def __call__(self, size: float, compared: bool = False) -> float:
+    def __call__(self, size: float) -> float:
         """Where the noise has `size` times the covariance it was made for."""
-        weight = self.compared if compared and self.compared is not None else self.weight
-        return float((weight * self.shape * size / (self.shape + size)).sum()) if size > 0 else 0.0
+        return float((self.weight * self.shape * size / (self.shape + size)).sum()) if size > 0 else 0.0
 
 
 def leaned(released: np.ndarray, noise: np.ndarray, shape: Shape) -> np.ndarray:

@@ -216,8 +216,7 @@ class PartialDependence(AlongFeatures):
         (one, *others), public = found, ask.public
         if self.method == "auto" and not others and not details.by("values"):
             values, by_differences = (
-                variation.predicted(public, len(one.grid), v, shape=one.shape, compared=True)
-                for v in (None, one.variation / self.model.range)
+                variation.predicted(public, len(one.grid), v, shape=one.shape) for v in (None, one.variation / self.model.range)
             )
             if wild or values < by_differences:
                 return (replace(one, method="values"),)

@@ -118,19 +118,8 @@ def _sketched(model: Model, schema: Schema, name: str, grids: tuple[tuple[float,
         rough = float((((between - curves) ** 2) @ gaps / gaps.sum()).mean())
         most = float(np.abs(np.diff(mine, axis=1)).sum(axis=1).max())
         # A model that public records find flat may still move for people: V is never a hair's breadth.
-        categorical = isinstance(schema[name], Category)
-        shape = Shape(mine, categorical, None if categorical else point_counts(grid))
-        found.append(Sketch(grid, MARGIN * max(most, FLAT), rough, shape))
+        found.append(Sketch(grid, MARGIN * max(most, FLAT), rough, Shape(mine, isinstance(schema[name], Category))))
     return found
-
-
-def point_counts(grid: np.ndarray) -> np.ndarray:
-    """How much each point counts: half by the part of the range around it, half alike, for points are dense where people may be.
-
-    On a grid that is dense at one end few points stand for most of the range, and noise that accumulates is largest at the ends.
-    """
-    around = np.gradient(grid) if len(grid) > 1 else np.ones(1)
-    return np.asarray((around / around.sum() + 1 / len(grid)) / 2)
 
 
 def weights(public: Public, level: float, differences: float) -> tuple[float, float]:
@@ -169,12 +158,10 @@ def noise_of(public: Public, points: int, variation: float | None, features: int
     return law / a**2, law * differences / b**2
 
 
-def predicted(
-    public: Public, points: int, variation: float | None, features: int = 1, shape: Shape | None = None, compared: bool = False
-) -> float:
+def predicted(public: Public, points: int, variation: float | None, features: int = 1, shape: Shape | None = None) -> float:
     """The mean squared error of noise at a point, in squared ranges over the squared number of records; of values without V.
 
-    With a shape, what leaning on it is expected to leave of that; `compared`: in the mean by which grids are compared.
+    With a shape, what leaning on it is expected to leave of that.
     """
     level, size = noise_of(public, points, variation, features)
     gaussian, rows = public.spend.currency == "rho", public.rows_or_default
@@ -185,7 +172,7 @@ def predicted(
     else:
         solved = accumulation(points, gaussian)[1]
         left = shape.error_left(f"differences {gaussian}", lambda: solved @ solved.T)
-    return level + left(size / rows**2, compared) * rows**2
+    return level + left(size / rows**2) * rows**2
 
 
 def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, method: str, features: int) -> Along:
@@ -205,8 +192,7 @@ def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, m
             if way == "variation" and len(sketch.grid) + 2 > MOST_COORDINATES // features:
                 continue
             if method in ("auto", way) and len(sketch.grid) > 2:
-                much = sketch.variation if way == "variation" else None
-                noise = predicted(public, len(sketch.grid), much, features, shape, compared=True)
+                noise = predicted(public, len(sketch.grid), sketch.variation if way == "variation" else None, features, shape)
                 error = noise * (FAVOUR if way == "variation" else 1.0) / public.rows_or_default**2 + sketch.roughness
                 found.append((error, Along(name, feature, sketch.grid, way, sketch.variation * model.range, shape)))
     if not found:
