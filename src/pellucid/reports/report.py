@@ -38,7 +38,7 @@ class Report:
     >>> sorted(step.name for step in report.plan)
     ['curve along age', 'curve along dose', 'importance']
     >>> made = report.release()
-    >>> made.certificate.epsilon, str(session.remaining)
+    >>> round(made.certificate.epsilon, 9), str(session.remaining)
     (1.0, 'ε = 0')
     """
 
