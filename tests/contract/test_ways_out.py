@@ -52,7 +52,14 @@ def ways_out(result):
     return {**{name: text.encode() for name, text in found.items()}, **raw}
 
 
-@pytest.mark.parametrize("explainer", EXPLAINERS, ids=lambda e: e.__name__)
+QUICK = {"PartialDependence", "ShapValues", "LocalLinear", "ClusterHistograms", "PermutationImportance"}
+"""One of each kind of result; the others are slow, and the canary in their JSON is looked for in any case."""
+
+
+@pytest.mark.parametrize(
+    "explainer",
+    [pytest.param(e, id=e.__name__, marks=[] if e.__name__ in QUICK else pytest.mark.slow) for e in EXPLAINERS],
+)
 def test_a_canary_is_in_no_way_out(explainer, schema):
     people = make_people(400)
     people.loc[7, "bmi"] = canary = 31.415926535897931

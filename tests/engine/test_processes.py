@@ -70,8 +70,15 @@ def test_integers_of_one_process(relation, unit, workers, tmp_path):
         assert engine.units == alone.units and engine.check().to_dict() == alone.check().to_dict()
 
 
-@pytest.mark.parametrize("relation", ["replace", "add-remove"])
-@pytest.mark.parametrize("unit", [None, pel.Unit("id", max_rows=2)], ids=["rows", "people"])
+@pytest.mark.parametrize(
+    ("relation", "unit"),
+    [
+        pytest.param("replace", None, id="replace-rows"),
+        pytest.param("add-remove", pel.Unit("id", max_rows=2), id="add-remove-people"),
+        pytest.param("replace", pel.Unit("id", max_rows=2), id="replace-people", marks=pytest.mark.slow),
+        pytest.param("add-remove", None, id="add-remove-rows", marks=pytest.mark.slow),
+    ],
+)
 def test_releases_of_one_process(relation, unit, silent, monkeypatch):
     """Models are asked there as they were tried here, and read there as they were read here."""
     data = table()
