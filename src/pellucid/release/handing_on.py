@@ -18,7 +18,7 @@ REGISTRY = "fill in"
 
 
 def to_registry(explanation: Explanation, name: str = "", curator: str = "", **known: str) -> dict[str, Any]:
-    """An entry for the public registry of deployments of differential privacy (registry.opendp.org), from the certificate."""
+    """An entry for the public registry of deployments of differential privacy, from the certificate."""
     certificate = explanation.certificate
     if certificate is None:
         raise PlanError("a result without a certificate has nothing to register; release it through a session.")
