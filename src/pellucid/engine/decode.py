@@ -33,14 +33,14 @@ def decode(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 def conditions(feature: Feature, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """The condition of every cell: FINE, MISSING, UNREADABLE or OUTSIDE."""
-    return _read(_conditions_plain, feature, column).astype(np.uint8)
+    return _read(_conditions_plain, feature, column).astype(np.uint8, copy=False)
 
 
 EMPTY = frozenset({"", "nan"})
 """Texts of a cell that says nothing."""
 
 Reader = Callable[[Feature, pa.Array], np.ndarray]
-"""From the cells of a chunk to one float each."""
+"""From the cells of a chunk to one number each."""
 
 _NARROW: dict[pa.DataType, Any] = {pa.int8(): np.uint8, pa.uint8(): np.uint8, pa.int16(): np.uint16, pa.uint16(): np.uint16}
 
@@ -107,15 +107,18 @@ def _level_conditions(feature: Number, levels: pa.Array) -> np.ndarray:
 
 def _found_conditions(feature: Number, values: np.ndarray) -> np.ndarray:
     outside = (values < feature.lo) | (values > feature.hi)
-    return np.where(np.isnan(values), MISSING, np.where(outside, OUTSIDE, FINE)).astype(float)
+    found = outside.view(np.uint8) * np.uint8(OUTSIDE)
+    np.copyto(found, MISSING, where=np.isnan(values))
+    return found
 
 
 def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
     values = _numbers(feature, column)
-    values = np.where(np.isnan(values), np.nan, np.clip(values, feature.lo, feature.hi))
+    inside = np.clip(values, feature.lo, feature.hi)
     if feature.integer:
-        values = np.rint(values)
-    return np.where(np.isnan(values), feature.fill, values)
+        np.rint(inside, out=inside)
+    np.copyto(inside, feature.fill, where=np.isnan(values))
+    return inside
 
 
 def _numbers(feature: Number, column: pa.Array) -> np.ndarray:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import ReleaseFailed
 from ..mechanisms.labels import Labels
+from ..public.fitted import walks
 from ..public.rows import Rows
 from ..public.schema import Schema
 from . import spill
@@ -125,6 +126,8 @@ def _end_with(parent: int) -> None:
 def main(channel: int, parent: int) -> None:
     """Answer until the other side has gone."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    # There are as many processes as there are cores to be used.
+    walks.MOST_THREADS = 1
     told, worker, content = Connection(channel), None, ()
     while True:
         try:

@@ -14,6 +14,8 @@ from .schema import Category, Date, Datetime, Feature, Number
 
 WIDE = 1000
 """Integer columns with more values than this get a coarser public grid."""
+FEW = 128
+"""Edges that a value is compared with one after another; among more it is searched."""
 
 
 def every_value(feature: Feature, most: int) -> np.ndarray | None:
@@ -149,7 +151,14 @@ class Bins:
         return np.where(nothing, self.cells - 1 if self.has_missing else -1, self._of_numbers(np.where(nothing, lo, values)))
 
     def _search(self, safe: np.ndarray) -> np.ndarray:
-        return np.clip(np.searchsorted(np.asarray(self.edges), safe, side="right") - 1, 0, len(self.edges) - 2)
+        inner = np.asarray(self.edges[1:-1])
+        if len(inner) > FEW:
+            return np.searchsorted(inner, safe, side="right")
+        # Comparing with every edge takes a tenth of the time of a search, which cannot guess what comes next.
+        found, above = np.zeros(safe.shape, dtype=np.uint8), np.empty(safe.shape, dtype=bool)
+        for edge in inner:
+            found += np.greater_equal(safe, edge, out=above).view(np.uint8)
+        return found.astype(np.intp)
 
     @cached_property
     def _of_levels(self) -> np.ndarray:

@@ -236,8 +236,9 @@ class Cells(Bound):
         cell = np.asarray(cell)
         if weight is None:
             if self.value is None and parts is None and cell.shape[1:] == (1,):
-                flat = cell[:, 0]
-                return [int(v) * self.counts for v in np.bincount(flat[(flat >= 0) & (flat < self.cells)], minlength=self.cells)]
+                # Seen as unsigned, a negative number is a huge one: all that is outside falls into one cell more.
+                place = np.minimum(cell[:, 0].astype(np.int64, copy=False).view(np.uint64), self.cells).view(np.int64)
+                return [int(v) * self.counts for v in np.bincount(place, minlength=self.cells + 1)[: self.cells]]
             weight = np.ones(cell.shape)
         loops = fast.loops(cell.size) if cell.dtype.kind in "iu" and cell.ndim == 2 else None
         if loops is not None:
