@@ -1,5 +1,7 @@
 """Models as people have them: recognised, asked in the right way, or asked about in words."""
 
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -149,6 +151,22 @@ def test_onnx_with_an_input_for_each_column(tmp_path):
     model = pel.Model(tmp_path / "risk.onnx", trained_on="other data")
     assert model.features == ("age", "pay", "ward")
     assert explained(model).y[-1] > 0.5
+
+
+def test_a_skops_file_names_no_programs_by_way_of_scikit_learn(tmp_path):
+    """Modules of scikit-learn also have functions of others, one of which runs whatever it is given."""
+    io = pytest.importorskip("skops.io")
+    from subprocess import check_output
+
+    from sklearn.preprocessing import FunctionTransformer
+
+    io.dump(FunctionTransformer(check_output), tmp_path / "honest.skops")
+    with zipfile.ZipFile(tmp_path / "honest.skops") as honest, zipfile.ZipFile(tmp_path / "evil.skops", "w") as evil:
+        for name in honest.namelist():
+            evil.writestr(name, honest.read(name).replace(b'"subprocess"', b'"sklearn.utils._testing"'))
+    assert io.get_untrusted_types(file=tmp_path / "evil.skops") == ["sklearn.utils._testing.check_output"]
+    with pytest.raises(pel.ModelError, match="check_output"):
+        pel.Model(tmp_path / "evil.skops", output=(0, 1), trained_on="other data")
 
 
 def test_skops_files(tmp_path):

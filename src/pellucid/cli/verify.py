@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MOVES = ("total",)
-"""What a replayed certificate may say anew: how the account stands by then."""
+PARTS = ("format", "kind", "content", "certificate")
+"""What a saved result holds."""
 
 
 @app.command()
@@ -49,9 +49,9 @@ def verify(
 
 def differences(body: dict[str, Any], ledger: Ledger) -> list[str]:
     """What a saved result says otherwise than the ledger, in words; nothing where it says the same."""
-    certificate = body.get("certificate") or {}
+    certificate = _mapping(body.get("certificate"))
     entry = certificate.get("entry")
-    if not entry:
+    if not isinstance(entry, str) or not entry:
         return ["it has no ledger entry of its own: nothing was charged for it, or its certificate was taken off"]
     paid = next((one for one in ledger.history() if one.hash == entry and one.kind == "reserve"), None)
     if paid is None:
@@ -59,26 +59,48 @@ def differences(body: dict[str, Any], ledger: Ledger) -> list[str]:
     stored = _stored(ledger, paid, body)
     if stored is None:
         return ["the ledger has the charge, and no release of it: it was stopped, or is still waiting to be stored"]
-    found = [
+    found = [f"it holds {name!r}, which no saved result has" for name in sorted(set(body) - {*PARTS})]
+    found += [
         f"it says {name} = {_said(body.get(name))}, and {_said(stored.get(name))} was released"
         for name in ("format", "kind")
-        if body.get(name) != stored.get(name)
+        if not _same(body.get(name), stored.get(name))
     ]
-    ours, theirs = body.get("content") or {}, stored.get("content") or {}
-    found += [f"{name} differs from what was released" for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    said = stored.get("certificate") or {}
+    ours, theirs = _mapping(body.get("content")), _mapping(stored.get("content"))
+    found += [f"{name} differs from what was released" for name in _unlike(ours, theirs)]
+    said = _mapping(stored.get("certificate"))
     return found + [
         f"the certificate says {name} = {_said(certificate.get(name))}, and {_said(said.get(name))} was certified"
-        for name in sorted({*certificate, *said} - {*MOVES})
-        if certificate.get(name) != said.get(name)
+        for name in _unlike(certificate, said)
+        if name != "total" or not _stood(certificate.get(name), ledger, paid)
     ]
+
+
+def _stood(total: Any, ledger: Ledger, paid: Entry) -> bool:
+    """Whether the account stood like this at some time since: a result that was asked for again says how it stood by then."""
+    from ..release.account import totals_since
+
+    return any(_same(total, one) for one in totals_since(ledger, paid))
+
+
+def _unlike(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """The names under which two mappings do not say the same."""
+    return [name for name in sorted({*ours, *theirs}) if name not in ours or name not in theirs or not _same(ours[name], theirs[name])]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """As they are written: 1 is not true, and what is not a number is like itself."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _stored(ledger: Ledger, paid: Entry, body: dict[str, Any]) -> dict[str, Any] | None:
     """The released text of a charge. One charge may have paid for several answers of a stream: then the one that is most like."""
     released: list[dict[str, Any]] = [json.loads(text) for text in ledger.texts(paid.account)]
     own = [one for one in released if (one.get("certificate") or {}).get("entry") == paid.hash]
-    return next((one for one in own if one.get("content") == body.get("content")), own[0] if own else None)
+    return next((one for one in own if _same(one.get("content"), body.get("content"))), own[0] if own else None)
 
 
 def _said(value: Any) -> str:

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from ..mechanisms import Spend, epsilon_at_order, epsilon_of_rho
 from .accounting import LEAST, Amount
-from .values import Account, Reservation, charge_units, from_units
+from .values import Account, Entry, Reservation, charge_units, from_units
 
 
 def suits(stands: Account, spend: Spend, other: Spend, share: bool) -> bool:
@@ -28,7 +28,7 @@ def suits(stands: Account, spend: Spend, other: Spend, share: bool) -> bool:
     return not ended and (share or cost <= asked or asked + LEAST > stands.remaining)
 
 
-def spent(stands: Account | Reservation, order: Fraction, delta: float, careful: bool = False, only: bool = False) -> Amount:
+def spent(stands: Account | Reservation | Entry, order: Fraction, delta: float, careful: bool = False, only: bool = False) -> Amount:
     """What was spent, now or when a release was paid for: the smaller of what the two ways of counting say.
 
     `only`: all that was charged is zCDP, and so may be converted at any order, not only at the account's.

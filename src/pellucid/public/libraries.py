@@ -7,6 +7,7 @@ and in the mode in which they predict: no dropout, no statistics of the batch.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,13 +90,28 @@ def _opened(path: Path) -> Any:
         raise MissingExtra("skops files need skops: install it with `pip install 'pellucid[skops]'`.") from None
     # Trees of scikit-learn are not on the list of skops, as a wrong one could crash; they run no code of others.
     listed = io.get_untrusted_types(file=path)
-    unknown = [kind for kind in listed if not kind.startswith("sklearn.")]
+    unknown = [kind for kind in listed if not _of_scikit_learn(kind)]
     if unknown:
         raise ModelError(
             f"{path.name!r} holds types that skops does not know: {', '.join(unknown[:5])}. If you trust them, load it with "
             "skops.io.load(path, trusted=[…]) and give the model itself."
         )
     return io.load(path, trusted=listed)
+
+
+def _of_scikit_learn(name: str) -> bool:
+    """Whether a name in a skops file means a class that scikit-learn itself defines.
+
+    Its modules also have names of others: `sklearn.utils._testing.check_output` runs programs. Functions are never trusted.
+    """
+    module, _, own = name.rpartition(".")
+    if not module.startswith("sklearn.") or module.startswith("sklearn.utils._testing"):
+        return False
+    try:
+        found = getattr(importlib.import_module(module), own)
+    except Exception:
+        return False
+    return isinstance(found, type) and found.__module__.startswith("sklearn.")
 
 
 def columns_of(answers: Any) -> np.ndarray:

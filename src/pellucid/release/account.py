@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from ..errors import PlanError
-from ..ledger import Account, Ledger, Reservation, charge_units, from_units
+from ..ledger import Account, Entry, Ledger, Reservation, charge_units, from_units
 from ..ledger import either as both
 from ..ledger.accounting import CURRENCY, LEAST, Amount, Budget, Kind
 from ..ledger.declared import Declared
@@ -213,21 +213,11 @@ class OpenAccount:
 
         Once a release is paid for nothing may fail that need not, and reading the ledger may.
         """
-        if self.counts_either:
-            return self._either_total(paid)
-        account: Account | Reservation = paid or self.standing
-        spent, whole = Amount.of(self.budget, from_units(account.spent)), Amount.of(self.budget, from_units(account.budget))
-        said = {"epsilon": spent.epsilon, "delta": spent.delta, "rho": spent.rho}
-        return {**said, "budget_epsilon": whole.epsilon, "bounded": account.bounded}
-
-    def _either_total(self, paid: Reservation | None) -> dict[str, Any]:
-        # What was paid for tells how the account stood; its terms are those that it was opened with.
         stands: Account | Reservation = paid or self.standing
-        spent = self._either_spent(stands)
-        said = {"epsilon": spent.epsilon, "delta": self.budget.delta, "rho": spent.rho, "accounting": "either"}
-        sides = {"pure": stands.pure_spent, "pure_budget": stands.pure_budget, "rho": stands.spent, "rho_budget": stands.budget}
-        amounts = {name: None if units is None else float(from_units(units)) for name, units in sides.items()}
-        return {**said, "sides": amounts, "budget_epsilon": amounts["pure_budget"], "bounded": stands.bounded}
+        if not self.counts_either:
+            return total_of(stands, self.budget)
+        # What was paid for tells how the account stood; its terms are those that it was opened with.
+        return either_total_of(stands, self.budget.delta, self._either_spent(stands))
 
     def _either_spent(self, stands: Account | Reservation) -> Amount:
         assert self.order is not None
@@ -242,6 +232,35 @@ class OpenAccount:
     @property
     def ledger_name(self) -> str:
         return os.path.basename(str(self.ledger.path)) if self.ledger.durable else IN_MEMORY
+
+
+def total_of(stands: Account | Reservation | Entry, budget: Budget) -> dict[str, Any]:
+    """What an account that counts one way had spent when it stood like this, in the words of a certificate."""
+    spent, whole = Amount.of(budget, from_units(stands.spent)), Amount.of(budget, from_units(stands.budget))
+    said = {"epsilon": spent.epsilon, "delta": spent.delta, "rho": spent.rho}
+    return {**said, "budget_epsilon": whole.epsilon, "bounded": bool(stands.bounded)}
+
+
+def either_total_of(stands: Account | Reservation | Entry, delta: float, spent: Amount) -> dict[str, Any]:
+    """The same of an account that counts either way."""
+    said = {"epsilon": spent.epsilon, "delta": delta, "rho": spent.rho, "accounting": "either"}
+    sides = {"pure": stands.pure_spent, "pure_budget": stands.pure_budget, "rho": stands.spent, "rho_budget": stands.budget}
+    amounts = {name: None if units is None else float(from_units(units)) for name, units in sides.items()}
+    return {**said, "sides": amounts, "budget_epsilon": amounts["pure_budget"], "bounded": bool(stands.bounded)}
+
+
+def totals_since(ledger: Ledger, paid: Entry) -> Iterator[dict[str, Any]]:
+    """All that certificates of a release may say of its account: how it stood when it was paid, and whenever it was asked again."""
+    account = ledger.account(paid.account)
+    delta, order = float(account.delta), account.order
+    for entry in ledger.history(paid.account):
+        if entry.seq < paid.seq:
+            continue
+        if order is None:
+            yield total_of(entry, Budget(1.0, delta, "zcdp" if delta else "pure"))
+        else:
+            # Whether all of it was zCDP is known to some sessions and not to others.
+            yield from (either_total_of(entry, delta, both.spent(entry, order, delta, only=only)) for only in (False, True))
 
 
 def part_of(spend: Spend, share: Fraction) -> Spend:

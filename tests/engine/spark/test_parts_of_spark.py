@@ -77,6 +77,7 @@ def test_every_block_is_in_one_bucket():
 def test_guests_come_from_the_next_bucket_that_has_somebody():
     assert _before(np.array([3, 0, 2, 1, 0])).tolist() == [3, -1, 0, 2, -1]
     assert _before(np.array([0, 5, 0])).tolist() == [-1, -1, -1]
+    assert _before(np.array([3, 0, 2, 1, 0]), cyclic=False).tolist() == [-1, -1, 0, 2, -1]
 
 
 def test_small_batches_are_joined():

@@ -88,6 +88,13 @@ def test_hardly_anybody(keys, tmp_path, size, unit):
         assert found == Oracle(frame, SCHEMA, ADD_REMOVE, unit, [*opening, *keys]).totals(query)
 
 
+def test_of_an_odd_number_of_records_nobody_is_in_two_couples(keys, tmp_path):
+    """Claim: couples. With several buckets, the last record in the order is not followed by the first one."""
+    frame = people(31)
+    engine = engine_on(frame, tmp_path, bucket_rows=8)
+    assert engine.totals(over(Couples())) == Oracle(frame, SCHEMA, REPLACE, UNITS[0], keys).totals(over(Couples()))
+
+
 def in_any_order(check):
     """Causes that are as frequent as each other have no order."""
     columns = [{**c, "causes": sorted(c["causes"], key=str)} for c in check.to_dict()["columns"]]

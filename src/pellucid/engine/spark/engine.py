@@ -151,7 +151,7 @@ class SparkEngine:
         repeats = part.over.repeats if self.rows else 0
         # Those of the first order are the same for all stages of a release. Claim: pairs
         labels = [fresh() if turn else kept.always((type(part.over),), fresh) for turn in range(repeats)]
-        cut, counts = self._cut(labels)
+        cut, counts = self._cut(labels, cyclic=isinstance(part.over, Pairs))
         ranks = tuple(tuple(np.cumsum([0, *found[:-1]]).tolist()) for found in counts)
         work = replace(self._work([part]), first_ranks=ranks)
         return _added(self._shuffled(ordered.over_pairs, work, cut)) or [0] * part.size
@@ -188,20 +188,21 @@ class SparkEngine:
         """An order whose buckets have no guests."""
         return Order(labels, self.buckets, np.zeros((self.buckets, 2), np.uint64), np.full(self.buckets, NOWHERE))
 
-    def _cut(self, labels: Sequence[Labels]) -> tuple[list[Order], list[list[int]]]:
-        """Orders with the guests of their buckets, and how many rows are in each."""
+    def _cut(self, labels: Sequence[Labels], cyclic: bool) -> tuple[list[Order], list[list[int]]]:
+        """Orders with the guests of their buckets, and how many rows are in each. Claim: pairs where cyclic, couples where not"""
         if self.buckets == 1 or not labels:
             return [self._order(one) for one in labels], [[self.rows]] * len(labels)
         looking = ordered.Looking(tuple(labels), self.buckets, self.unit.column, self.source.numbering)
         seen = self.passes.over(ordered.look, looking, [self.unit.column] if self.unit.column else [])
         counts, least = ordered.merged(seen, len(labels), self.buckets)
-        cut = [Order(one, self.buckets, np.array(least[k], np.uint64), _before(counts[k])) for k, one in enumerate(labels)]
+        before = [_before(count, cyclic) for count in counts]
+        cut = [Order(one, self.buckets, np.array(least[k], np.uint64), before[k]) for k, one in enumerate(labels)]
         return cut, counts.tolist()
 
     def _units_of_buckets(self, labels: Labels) -> list[int]:
         if self.buckets == 1:
             return [self.units]
-        return self._cut([labels])[1][0] if self._people is None else self._count_people(labels)[0]
+        return self._cut([labels], cyclic=False)[1][0] if self._people is None else self._count_people(labels)[0]
 
     def _count_people(self, labels: Labels) -> tuple[list[int], list[int]]:
         """How many people each bucket has; and for the owner how many have too many rows, how many those are, and all rows."""
@@ -229,9 +230,11 @@ def _split(totals: list[int], parts: Sequence[Sum]) -> list[list[int]]:
     return [[next(found) for _ in range(part.size)] for part in parts]
 
 
-def _before(counts: np.ndarray) -> np.ndarray:
-    """For every bucket the one before it that is not empty, in the cyclic order; NOWHERE where it is the only one."""
+def _before(counts: np.ndarray, cyclic: bool = True) -> np.ndarray:
+    """For every bucket the one before it that is not empty; NOWHERE where it is the only one, or the first of an order that is not
+    cyclic: of an odd number of records the last one would be given a partner that has one already."""
     before, filled = np.full(len(counts), NOWHERE), np.flatnonzero(counts)
     if len(filled) > 1:
         before[filled] = np.roll(filled, 1)
+        before[filled[0]] = filled[-1] if cyclic else NOWHERE
     return before
