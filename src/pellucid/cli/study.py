@@ -3,6 +3,7 @@
     name: ward-7
     data: people.parquet           # or a .csv file, or {spark: "catalog.schema.table"}, a table of Spark
     schema: schema.yaml            # or CSVW, Frictionless, Croissant; or the columns themselves under `features:`
+    groups: {address: [street, zip]}    # columns that count as one; they may stand in the schema instead
     budget: {epsilon: 2.0}         # add delta: 1e-6 for a zCDP account, and accounting: either for the better of both
     ledger: study.db               # without it ledger.db beside the study
     neighbors: replace             # or add-remove, with expected_rows: 10000
@@ -63,6 +64,7 @@ KNOWN = {
     "data",
     "schema",
     "features",
+    "groups",
     "budget",
     "ledger",
     "neighbors",
@@ -328,7 +330,9 @@ def _text(where: str, content: Mapping[str, Any], key: str) -> str | None:
 def _schema(where: str, content: Mapping[str, Any], folder: Path) -> Schema:
     if ("schema" in content) == ("features" in content):
         raise PlanError(f"{where}: give either 'schema:' (a file) or 'features:' (the columns themselves).")
-    return Schema.read(folder / str(content["schema"])) if "schema" in content else Schema.from_dict(content)
+    if "schema" not in content:
+        return Schema.from_dict(content)
+    return Schema.read(folder / str(content["schema"]), groups=content.get("groups"))
 
 
 def _unit(where: str, content: Mapping[str, Any]) -> Unit:

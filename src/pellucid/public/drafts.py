@@ -31,6 +31,7 @@ HEAD = f"""\
 # Fill in whatever is "{OPEN}", {ADVICE}.
 # Codes are a category, even where they are numbers: category: [1, 2, 3].
 # Take out the columns that no explanation needs, such as names, notes and ids.
+# Columns that count as one where features are compared stand below the others: groups: {{address: [street, zip]}}.
 """
 
 KINDS: tuple[tuple[str, str], ...] = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .black_box import BlackBox
+from .groups import NO_GROUPS, Groups
 from .schema import Schema
 
 
@@ -20,14 +21,18 @@ class Labels:
     """
 
     columns: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name: "label", "unit", and "ordered" of categories whose order means something; only what was declared."""
+    """By name: "label", "unit", "ordered" of categories whose order means something, and "members" of a group of features; only
+    what was declared."""
     output: str = ""
     """What the model was named; empty where its name is only that of a class or a function."""
 
     @classmethod
-    def of(cls, schema: Schema, columns: Iterable[str], models: Iterable[BlackBox] = ()) -> Labels | None:
+    def of(
+        cls, schema: Schema, columns: Iterable[str], models: Iterable[BlackBox] = (), groups: Groups = NO_GROUPS
+    ) -> Labels | None:
         """What a schema says of these columns; None where it says nothing for people, so that results stay as they were."""
         said = {name: words for name in columns if name in schema and (words := _words(schema[name]))}
+        said |= {name: {"members": list(members)} for name, members in groups.items()}
         output = next((model.name for model in models if _was_named(model)), "")
         return cls(said, output) if output or any({*words} - {"ordered"} for words in said.values()) else None
 
@@ -55,6 +60,11 @@ class Labels:
         """Whether the order of a category's values means something, as far as is known."""
         return bool(self.columns.get(column, {}).get("ordered"))
 
+    def together(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Which features the groups among these names are made of, a sentence each."""
+        found = ((name, self.columns.get(name, {}).get("members")) for name in names)
+        return tuple(f"{name} is {_listed([self.name(m) for m in some])}" for name, some in found if some)
+
     def to_dict(self) -> dict[str, Any]:
         return {"columns": self.columns, **({"output": self.output} if self.output else {})}
 
@@ -67,6 +77,15 @@ def _words(column: Any) -> dict[str, Any]:
     said = {name: getattr(column, name, "") for name in ("label", "unit")}
     found: dict[str, Any] = {name: word for name, word in said.items() if isinstance(word, str) and word}
     return {**found, **({"ordered": True} if getattr(column, "ordered", False) else {})}
+
+
+def _listed(members: list[str], most: int = 6) -> str:
+    """Features that count as one, in words."""
+    if len(members) == 1:
+        return f"{members[0]} alone"
+    if len(members) > most:
+        return f"{', '.join(members[: most - 1])} and {len(members) - most + 1} more, taken together"
+    return f"{', '.join(members[:-1])} and {members[-1]}, taken together"
 
 
 def _was_named(model: BlackBox) -> bool:

@@ -20,6 +20,7 @@ from .columns import EXCLUDE, FINE, FOR_PEOPLE, MISSING, OUTSIDE, UNREADABLE, Bo
 from .dates import Date, Datetime
 from .drafts import Draft, drafted, refuse_open
 from .fingerprint import fingerprinted_as
+from .groups import NO_GROUPS, Groups
 from .texts import storable
 
 __all__ = [
@@ -99,14 +100,17 @@ class Unit:
 class Schema(Mapping[str, Feature]):
     """The declared columns, in order.
 
-    `features` are the columns by name: a `Number`, `Category`, `Boolean()`, `Date` or `Datetime` each.
+    `features` are the columns by name: a `Number`, `Category`, `Boolean()`, `Date` or `Datetime` each. `groups` are columns that
+    count as one wherever features are compared, such as the one-hot columns of one attribute: `{"address": ["street", "zip"]}`.
 
     >>> schema = Schema({"age": Number(17, 90, integer=True), "sex": Category(["F", "M"])})
     >>> list(schema), schema["age"].hi
     (['age', 'sex'], 90.0)
     """
 
-    def __init__(self, features: Mapping[str, Feature]):
+    _groups: Groups = NO_GROUPS
+
+    def __init__(self, features: Mapping[str, Feature], groups: Mapping[str, Sequence[str]] | None = None):
         if not isinstance(features, Mapping) or not features:
             raise SchemaError("Schema({...}): declare at least one column, for example {'age': pel.Number(0, 120)}.")
         for name, feature in features.items():
@@ -117,6 +121,16 @@ class Schema(Mapping[str, Feature]):
             if not storable(json.dumps({name: feature.to_dict()}, ensure_ascii=False)):
                 raise SchemaError(f"Schema: column {name!r} is declared with text that cannot be stored (half a character).")
         self._features: dict[str, Feature] = dict(features)
+        if groups:
+            # Without groups nothing is kept of them: fingerprints of predictors that hold a schema stay what they were.
+            self._groups = Groups.of(groups, SchemaError).checked(list(features), list(features), SchemaError)
+            if not storable(json.dumps(self._groups.plain(), ensure_ascii=False)):
+                raise SchemaError("Schema: a group is named with text that cannot be stored (half a character).")
+
+    @property
+    def groups(self) -> Groups:
+        """Columns that count as one wherever features are compared, by the name of the group."""
+        return self._groups
 
     def __getitem__(self, name: str) -> Feature:
         try:
@@ -134,7 +148,7 @@ class Schema(Mapping[str, Feature]):
         return len(self._features)
 
     def __repr__(self) -> str:
-        return f"Schema({self._features!r})"
+        return f"Schema({self._features!r}{f', groups={self._groups.plain()!r}' if self._groups else ''})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.to_dict() == other.to_dict()
@@ -148,19 +162,21 @@ class Schema(Mapping[str, Feature]):
 
     @property
     def declared(self) -> dict[str, Any]:
-        """`to_dict` without words for people: what requests and accounts know a schema by."""
+        """`to_dict` without words for people and without groups: what requests and accounts know columns by."""
         bare = {name: {k: v for k, v in f.to_dict().items() if k not in FOR_PEOPLE} for name, f in self._features.items()}
         return {"features": bare}
 
     def to_dict(self) -> dict[str, Any]:
-        return {"features": {name: feature.to_dict() for name, feature in self._features.items()}}
+        said: dict[str, Any] = {"features": {name: feature.to_dict() for name, feature in self._features.items()}}
+        return {**said, "groups": self._groups.plain()} if self._groups else said
 
     @classmethod
     def from_dict(cls, content: Any) -> Schema:
         if not isinstance(content, Mapping) or not isinstance(content.get("features"), Mapping):
             raise SchemaError("a schema file needs a top-level 'features:' with one entry per column.")
         refuse_open(content["features"])
-        return cls({str(name): _feature_from(str(name), entry) for name, entry in content["features"].items()})
+        groups = content.get("groups") or {}
+        return cls({str(name): _feature_from(str(name), entry) for name, entry in content["features"].items()}, groups)
 
     @staticmethod
     def draft(source: Any) -> Draft:
@@ -178,16 +194,28 @@ class Schema(Mapping[str, Feature]):
         return Draft(entries_of(source) if describes(source) else drafted(source))
 
     @classmethod
-    def read(cls, source: Any, table: str | None = None, columns: Mapping[str, Feature | None] | None = None) -> Schema:
+    def read(
+        cls,
+        source: Any,
+        table: str | None = None,
+        columns: Mapping[str, Feature | None] | None = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
+    ) -> Schema:
         """A schema from another format: CSVW and csvw-safe, Frictionless, Croissant or JSON Schema as a file or a mapping, a
         pandera schema or a pydantic model; a schema file, too.
 
         `table` names the one that is meant where several are described. `columns` declares those that the description leaves
-        open, or otherwise; None leaves a column out. Bounds that say that they were computed from data are refused.
+        open, or otherwise; None leaves a column out. `groups` are those of `Schema(…)`, where the description has none itself.
+        Bounds that say that they were computed from data are refused.
         """
-        from .formats import entries_of
+        from .formats import entries_of, groups_in
 
-        return cls(declared_in(entries_of(source, table), columns or {}))
+        features = declared_in(entries_of(source, table), columns or {})
+        # Of a group that the description has itself, columns that were left out are left out.
+        found = Groups.of(groups, SchemaError) if groups else Groups.of(groups_in(source), SchemaError)
+        left_out = [name for name, feature in (columns or {}).items() if feature is None]
+        kept = [name for members in found.values() for name in members if groups or name not in left_out]
+        return cls(features, found.among(kept))
 
     def to_csvw(self) -> dict[str, Any]:
         """The schema as metadata of CSV on the Web, with values of categories as csvw-safe has them."""
@@ -196,7 +224,7 @@ class Schema(Mapping[str, Feature]):
         return csvw.exported(self)
 
     def to_frictionless(self) -> dict[str, Any]:
-        """The schema as a Table Schema of Frictionless."""
+        """The schema as a Table Schema of Frictionless, with groups as a property of ours: it has no word for them."""
         from .formats import frictionless
 
         return frictionless.exported(self)

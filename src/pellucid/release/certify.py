@@ -57,7 +57,7 @@ def certificate_of(
         status=_status(private, conditions, explainer, plan),
         conditions=conditions,
         assumptions=(*conditions, *_standing_assumptions(explainer, plan, account), *_of_labels(charges)),
-        explainer=explainer.describe(),
+        explainer=_asked(explainer, plan),
         account=account.name,
         relation=public.relation,
         unit=public.unit.text,
@@ -165,6 +165,12 @@ BY_LABELS = {"pairs", "couples", "blocks", "person-average"}
 """Claims about what follows from secret labels."""
 
 
+def _asked(explainer: Explainer, plan: Plan) -> dict[str, Any]:
+    """The request as plain data, with the features that count as one."""
+    groups = explainer.grouping(plan.public.schema)
+    return {**explainer.describe(), **({"feature groups": groups.plain()} if groups else {})}
+
+
 def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
     schema = plan.public.schema
     sources = {name: schema[name].source or "declared in the schema, no source given" for name in explainer.columns(schema)}
@@ -176,6 +182,8 @@ def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
             fitted.remark(ready, any(model is one for one in asked)) if isinstance(ready, ReadyModel) else "",
         ]
         sources[f"output of {model.name}"] = "; ".join([model.bound_text, *filter(None, remarks)])
+    for group, members in explainer.grouping(schema).items():
+        sources[f"group {group}"] = f"{', '.join(members)}: they count as one feature"
     return sources
 
 

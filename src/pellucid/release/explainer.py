@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from ..errors import PlanError
 from ..public.black_box import BlackBox
 from ..public.fitted.read import Read, read
+from ..public.groups import NO_GROUPS, Groups
 from ..public.model import Model
 from ..public.schema import Schema
 from ..query.functions import Derived
@@ -82,6 +83,10 @@ class Explainer(ABC):
     @abstractmethod
     def columns(self, schema: Schema) -> tuple[str, ...]:
         """The features asked about, whose bounds go on the certificate; raises when one is not declared."""
+
+    def grouping(self, schema: Schema) -> Groups:
+        """The groups of features that count as one in what is released."""
+        return NO_GROUPS
 
     def leaves_out(self, schema: Schema) -> tuple[str, ...]:
         """The columns in which a record whose cell says nothing is not counted; everywhere else a value stands for it."""

@@ -184,11 +184,15 @@ class Explanation(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What has to be said beside the numbers, of this result and of those in it: how many records were not counted."""
+        """What has to be said beside the numbers, of this result and of those in it: how many records were not counted, and what
+        groups of features are made of."""
+        shown = getattr(self, "features", ())
         own = (self.uncounted.sentence,) if self.uncounted else ()
+        own += self.naming.together(shown if isinstance(shown, tuple) else ())
         held = [getattr(self, f.name) for f in fields(self)]
         inner = [result for value in held for result in (value.values() if isinstance(value, dict) else (value,))]
-        return (*own, *(note for result in inner if isinstance(result, Explanation) for note in result.notes))
+        found = (*own, *(note for result in inner if isinstance(result, Explanation) for note in result.notes))
+        return tuple(dict.fromkeys(found))
 
     def _beside(self) -> dict[str, Any]:
         """Columns of `to_frame` about records that were left out; none where every record counts."""

@@ -93,7 +93,8 @@ def with_labels(explanation: Explanation, explainer: Explainer, plan: Plan) -> E
     """A result with what the schema calls its columns for people. It is paid for: what cannot be labelled stays as it is."""
     try:
         schema = plan.public.schema
-        return explanation.labelled(Labels.of(schema, explainer.columns(schema), explainer.models))
+        said = Labels.of(schema, explainer.columns(schema), explainer.models, explainer.grouping(schema))
+        return explanation.labelled(said)
     except Exception:
         return explanation
 

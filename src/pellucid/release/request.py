@@ -57,6 +57,7 @@ def request_of(explainer: Explainer, public: Public, **more: Any) -> Request:
         "amount": str(public.spend.amount),
         "expected_rows": public.expected_rows,
         **_left_out(explainer, public),
+        **_grouped(explainer, public),
         **more,
     }
     asked = {
@@ -157,6 +158,12 @@ def _left_out(explainer: Explainer, public: Public) -> dict[str, Any]:
     """Columns whose missing cells are not counted: an earlier version counted them, and its release is another one."""
     columns = explainer.leaves_out(public.schema)
     return {"left out": list(columns)} if columns else {}
+
+
+def _grouped(explainer: Explainer, public: Public) -> dict[str, Any]:
+    """Features that count as one, wherever they were declared; without any, requests are those of earlier versions."""
+    groups = explainer.grouping(public.schema)
+    return {"feature groups": groups.plain()} if groups else {}
 
 
 def _digest(text: str) -> str:

@@ -208,7 +208,9 @@ class Planner:
         known = [one.feature for one in made.values() if isinstance(one, Counts)]
         if known:
             return known
-        order = (of.leading(importance) if importance is not None else []) or self._public_order()
+        # A group of features has no curve.
+        led = [] if importance is None else [name for name in of.leading(importance) if name in self.columns]
+        order = led or self._public_order()
         names = order[: self.report.most]
         rest = [name for name in self.columns if name not in names]
         if rest:

@@ -149,7 +149,7 @@ class Usual:
         loss, rows = explainer._loss, self.rows.take(slice(0, PUBLIC_RECORDS))
         truth = rows.predict(explainer.model)
         donors = rows.take(np.roll(np.arange(len(rows)), 1))
-        answers = rows.predict_with(explainer.model, donors, explainer.groups(self.schema))
+        answers = rows.predict_with(explainer.model, donors, tuple(explainer.shuffled(self.schema).values()))
         return spread(np.array([(loss(truth, answer) - loss(truth, truth)).mean() for answer in answers.T]), loss.top)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import PlanError
 from ...public.black_box import BlackBox
 from ...public.frozen import settle
+from ...public.groups import Groups
 from ...public.model import Model
 from ...public.schema import Schema, did_you_mean
 from ...release.explainer import Explainer
@@ -46,6 +47,27 @@ class OfModel(Explainer):
 
 
 @dataclass(frozen=True)
+class OfGroups(OfModel):
+    """Base of explainers of one model that compare its features, or groups of them."""
+
+    _: KW_ONLY
+    groups: Mapping[str, Sequence[str]] | None = field(default=None, repr=False)
+    """Features that count as one, such as `{"address": ["street", "zip"]}`; left out, the groups of the schema; `{}` for none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.groups is not None:
+            settle(self, groups=Groups.of(self.groups))
+
+    def grouping(self, schema: Schema) -> Groups:
+        """The groups of features of the model: those given, or what the model uses of those that the schema declares."""
+        used = self.model.features or tuple(schema)
+        if self.groups is None:
+            return schema.groups.among(used)
+        return Groups.of(self.groups).checked(used, list(schema))
+
+
+@dataclass(frozen=True)
 class AlongFeatures(OfModel):
     """Base of explainers of a model along one feature, or along several in one joint release."""
 
@@ -63,6 +85,7 @@ class AlongFeatures(OfModel):
     def columns(self, schema: Schema) -> tuple[str, ...]:
         used = self.model.features or tuple(schema)
         for name in self.features:
+            refuse_curve(name, None, schema)
             if name not in used:
                 raise PlanError(f"the model does not use {name!r}, so it has no effect{did_you_mean(name, used)}.")
         wanted = {*self.features, *used}
@@ -84,6 +107,15 @@ def feature_list(feature: str | Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise PlanError(f"feature={list(names)!r}: a column is named twice.")
     return names
+
+
+def refuse_curve(name: str, given: Mapping[str, Sequence[str]] | None, schema: Schema) -> None:
+    """A group of features has no order along which there could be a curve."""
+    if name in (schema.groups if given is None else given):
+        raise PlanError(
+            f"{name!r} is a group of features, and a curve goes along one. Name one of them, or ask for what groups have: "
+            "PermutationImportance, ShapValues, ShapRanking, ShapImportance or FeatureInteraction."
+        )
 
 
 def whole_number(name: str, value: Any, low: int, high: int) -> int | None:

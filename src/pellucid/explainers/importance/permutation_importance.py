@@ -22,7 +22,7 @@ from ...release.explanation import Explanation
 from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...release.verdict import foreseen
 from ...sensitivity import Flow
-from ..common.base import OfModel, keep_whole_number, once_positional
+from ..common.base import OfGroups, keep_whole_number, once_positional
 from ..common.caps import PrivateCap
 from .losses import Loss, LossName
 from .mean_increases import MeanIncreases
@@ -51,7 +51,7 @@ class Details:
 
 @once_positional("loss", "features", "positive", "ranking", "repeats", "cap")
 @dataclass(frozen=True)
-class PermutationImportance(OfModel):
+class PermutationImportance(OfGroups):
     """How much a model's loss grows when a feature is shuffled among people: what it leans on to predict the target.
 
     Released: the mean loss as it is and with each feature shuffled, all by one draw of noise; importances are their
@@ -84,7 +84,8 @@ class PermutationImportance(OfModel):
     loss: LossName = "squared"
     """Of a prediction against the truth: "squared", "absolute", "log" or "0-1"."""
     features: Sequence[str | Sequence[str]] | None = None
-    """What is shuffled: names, and groups such as `("lat", "lon")` that are shuffled together; left out, each feature."""
+    """What is shuffled: names of features and of groups, and tuples such as `("lat", "lon")` that are shuffled together; left out,
+    each group, and each feature that is in none."""
     positive: Any = None
     """Which category of the target the model answers for; left out, the model's own, or the second of two."""
     ranking: bool = False
@@ -129,11 +130,15 @@ class PermutationImportance(OfModel):
         """The cap as far as it is public."""
         return float(self.cap) if isinstance(self.cap, int | float) else self._loss.top
 
-    def groups(self, schema: Schema) -> tuple[tuple[str, ...], ...]:
-        """What is shuffled together, group after group."""
+    def shuffled(self, schema: Schema) -> dict[str, tuple[str, ...]]:
+        """What is shuffled together, by its name."""
+        groups = self.grouping(schema)
         if self.features is not None:
-            return self.features  # type: ignore[return-value]
-        return tuple((name,) for name in self.model.features or schema if name != self.target or name in self.model.features)
+            asked = ((" + ".join(some), some) for some in self.features)
+            return {name: groups.get(name, tuple(some)) for name, some in asked}
+        used = [name for name in self.model.features or schema if name != self.target or name in self.model.features]
+        players = groups.among(used).players(used)
+        return dict(zip(players.names, players.members(used)))
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         if self.target not in schema:
@@ -144,7 +149,10 @@ class PermutationImportance(OfModel):
                 f"the model is given its own target {self.target!r}, so every loss is meaningless; "
                 "list what it uses with pel.Model(..., features=[...])."
             )
-        for name in (name for group in self.groups(schema) for name in group):
+        every = [name for group in self.shuffled(schema).values() for name in group]
+        for name in every:
+            if every.count(name) > 1:
+                raise PlanError(f"features: {name!r} would be shuffled twice, by itself and in a group; name one of them.")
             if name not in used:
                 raise PlanError(f"the model does not use {name!r}, so it has no importance{did_you_mean(name, used)}.")
         return tuple(name for name in schema if name in used or name == self.target)
@@ -175,17 +183,18 @@ class PermutationImportance(OfModel):
         """Repeats: more than one only where chance in the shuffle would outweigh the noise."""
         if self.repeats is not None:
             return self.repeats
-        d, rows = len(self.groups(public.schema)), public.rows_or_default
+        d, rows = len(self.shuffled(public.schema)), public.rows_or_default
         noise = 2 * math.sqrt((d + 1) * (d + 2) / 3) / public.epsilon_like / rows
         chance = 0.3 / math.sqrt(rows)  # losses spread over about a third of their cap
         return int(np.clip(math.ceil((chance / noise) ** 2), 1, 5))
 
     def plan(self, public: Public) -> Plan:
         kind: type[Shuffling] = MeanIncreases if self.ranking else MeanLosses
-        columns, groups = self.columns(public.schema), self.groups(public.schema)
+        columns, shuffled = self.columns(public.schema), self.shuffled(public.schema)
         measured = Measured(self.model, self.truth(public.schema), self._loss)
         given = self.cap is not None
-        shuffling = kind(measured, groups, kind.pairing(public, self.turns(public)), columns, public, given)
+        pairing, groups = kind.pairing(public, self.turns(public)), tuple(shuffled.values())
+        shuffling = kind(measured, groups, pairing, columns, public, given, tuple(shuffled))
         choice = shuffling.private_cap if self._private_cap else None
         left = WHOLE if choice is None else WHOLE - choice.stage.share
         share = {"moved": left * MOVED_SHARE} if shuffling.chance_matters else {}

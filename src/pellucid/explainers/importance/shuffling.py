@@ -141,6 +141,8 @@ class Shuffling(ABC):
     """What planning saw."""
     given: bool = False
     """Whether somebody gave the cap: then nobody knows what lies beyond, and it is looked as far as losses go."""
+    names: tuple[str, ...] = ()
+    """What the groups are called; without names, by their features."""
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -260,4 +262,4 @@ class Shuffling(ABC):
     @property
     def features(self) -> tuple[str, ...]:
         """The groups by name."""
-        return tuple(" + ".join(group) for group in self.groups)
+        return self.names or tuple(" + ".join(group) for group in self.groups)

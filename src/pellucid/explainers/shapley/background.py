@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...public.asking import AS_THEY_ARE
+from ...public.groups import NO_GROUPS, Groups
 from ...public.model import Model
 from ...public.records import asked_record, plain
 from ...public.rows import Rows
@@ -115,6 +116,7 @@ def estimator_against(
     samples: int | None = None,
     seed: int = 0,
     certified: Any = None,
+    groups: Groups = NO_GROUPS,
 ) -> Chosen:
     """The best estimator for Shapley vectors of private records against a public background.
 
@@ -122,14 +124,14 @@ def estimator_against(
     side: vectors are centred at minus what they would be. Claim: shapley-radii
     """
     records = background.records(schema)
-    d = len(model.ready(schema).features)
+    d = len(groups.players(model.ready(schema).features).names)
     absent = [name for name in model.ready(schema).features if name not in records[0]]
     if absent:
         raise PlanError(f"public_background has no column {absent[0]!r}, which the model uses; give every column of the model.")
     if method is None and permutations is None and d <= min(CHEAP, MOST_ENUMERATED) and 2**d * len(records) > AFFORDABLE:
         # The records of the background average the chance of the orders out; two orders for each are enough.
         permutations = 2
-    settings = {"method": method, "permutations": permutations, "samples": samples, "certified": certified}
+    settings = {"method": method, "permutations": permutations, "samples": samples, "certified": certified, "groups": groups}
     first = estimator_for(model, schema, records[0], seed=seed, **settings)
     estimators: list[Any] = []
     for i, record in enumerate(records):

@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import PlanError
 from ...public.black_box import BlackBox
 from ...public.frozen import settle
+from ...public.groups import Groups
 from ...public.records import kept_record, record_digest
 from ...public.rows import Rows
 from ...public.schema import Schema
@@ -21,7 +22,7 @@ from ...query import Sum
 from ...query.bounds import Cells
 from ...release.answer import Answer
 from ...release.plan import Plan, Public, Stage
-from ..common.base import KEPT, OfModel, keep_whole_number
+from ..common.base import KEPT, OfGroups, keep_whole_number
 from ..common.caps import Look, PrivateCap, candidates, is_probability, private_cap
 from .background import Background, estimator_against
 from .bound import ShapleyVectors
@@ -40,8 +41,8 @@ FINE = 0.02
 
 WIDEST = 1e300
 
-_estimators: dict[int, tuple[Any, Chosen]] = {}
-"""The estimator of every explainer that is alive, by its identity, with the schema that it was chosen for.
+_estimators: dict[int, tuple[Any, Groups, Chosen]] = {}
+"""The estimator of every explainer that is alive, by its identity, with the model, tried, and the groups that it was chosen for.
 
 Choosing asks the model, and takes some 20 ms for a forest; `Session.cost_for` makes about fifty plans of one explainer. An entry
 goes with its explainer, so that no record asked about outlives it, and it holds what was chosen from public things alone: whoever
@@ -61,7 +62,7 @@ def _two_ends(certified: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class WithShapley(OfModel):
+class WithShapley(OfGroups):
     """Base of explainers that compute Shapley vectors of a model."""
 
     _: KW_ONLY
@@ -99,13 +100,13 @@ class WithShapley(OfModel):
     def chosen(self, schema: Schema) -> Chosen:
         """The estimator, by public facts."""
         # By the model as it was tried last: one that was fitted again since is another one.
-        ready, known = self.model.ready(schema), _estimators.get(id(self))
-        if known is not None and known[0] is ready:
-            return known[1]
+        ready, groups, known = self.model.ready(schema), self.grouping(schema), _estimators.get(id(self))
+        if known is not None and known[0] is ready and known[1] == groups:
+            return known[2]
         chosen = self._choose(schema)
         if known is None:
             weakref.finalize(self, _estimators.pop, id(self), None)
-        _estimators[id(self)] = (ready, chosen)
+        _estimators[id(self)] = (ready, groups, chosen)
         return chosen
 
     def _choose(self, schema: Schema) -> Chosen:
@@ -158,8 +159,10 @@ class AboutRecord(WithShapley):
 
     def _choose(self, schema: Schema) -> Chosen:
         if self.record is None:
-            return estimator_against(self.model, schema, self.public_background, **self._settings)
-        return estimator_for(self.model, schema, dict(self.record), **self._settings)
+            return estimator_against(
+                self.model, schema, self.public_background, groups=self.grouping(schema), **self._settings
+            )
+        return estimator_for(self.model, schema, dict(self.record), groups=self.grouping(schema), **self._settings)
 
     def about_record(self) -> str:
         """What the certificate says about the record asked about."""
@@ -192,7 +195,7 @@ class AboutRecord(WithShapley):
         count = float(answer.numbers[-1]) if bound.count else float(public.planning_rows)
         mean = bound.mean(answer.integers, public.rows)
         names = chosen.features if few is None else tuple(chosen.features[i] for i in few)
-        order = self.model.ready(public.schema).features if order is None else order
+        order = chosen.everybody if order is None else order
         return ShapValuesResult(
             features=tuple(order),
             values=np.array([float(mean[names.index(name)]) if name in names else 0.0 for name in order]),
@@ -272,7 +275,7 @@ class AboutPeople(WithShapley):
             )
 
     def _choose(self, schema: Schema) -> Chosen:
-        return estimator_against(self.model, schema, self.public_background, **self._settings)
+        return estimator_against(self.model, schema, self.public_background, groups=self.grouping(schema), **self._settings)
 
     def assumptions(self) -> tuple[str, ...]:
         return ("the background records that were given are public",)

@@ -3,6 +3,7 @@
 A coalition is the set of features that a mixture takes from the record asked about; the others come from a background record.
 Every estimator here is linear in the answers: φ = answers · weights + f(x) · full, by a *design* that is public and the same
 whatever the data. Features that are given nothing to do get exactly nothing, and the parts add up to f(x) − f(z) exactly.
+A group of features is one player: a mixture takes all of it from one record. Claim: shapley-groups
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ...errors import PlanError
 from ...public.asking import AS_THEY_ARE, Asking
 from ...public.fitted.read import Read, read
 from ...public.frozen import settle
+from ...public.groups import Players
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema
@@ -121,12 +123,20 @@ class Mixtures:
     Of a model that is read, atoms are mixed and not values: a record is turned into them once, not once per mixture.
     """
 
-    def __init__(self, model: Model, record: RecordAsked, schema: Schema, asking: Asking = AS_THEY_ARE):
+    def __init__(
+        self,
+        model: Model,
+        record: RecordAsked,
+        schema: Schema,
+        asking: Asking = AS_THEY_ARE,
+        players: Players | None = None,
+    ):
         self.ready, self.asking = model.ready(schema, asking), asking
         made = read(self.ready)
         self.read = made if isinstance(made, Read) else None
         self.names = [name for name, _ in record]
         self.asked = np.array([value for _, value in record])
+        self.players = players or Players.single(self.names)
 
     def prediction(self) -> float:
         """f(x), inside the declared range."""
@@ -160,7 +170,7 @@ class Mixtures:
             for first in range(0, len(design.masks), step):
                 some = slice(first, first + step)
                 masks, z = design.masks[some], given[piece]
-                columns = [np.where(masks[:, j], asked[j], z[:, [j]]) for j in range(d)]
+                columns = [np.where(masks[:, p], asked[j], z[:, [j]]) for j, p in enumerate(self.players.of)]
                 # A product for each record: how one for all of them rounds depends on their number.
                 out[piece] += np.matmul(answers(columns)[:, None, :], design.weights[some])[:, 0]
         return out
@@ -168,11 +178,11 @@ class Mixtures:
     def along_orders(
         self, background: np.ndarray, group: np.ndarray, ranks: np.ndarray, atoms: np.ndarray | None = None
     ) -> np.ndarray:
-        """Mean gains along orders; `ranks` are (group, order, feature): the place of each feature in each order."""
+        """Mean gains along orders; `ranks` are (group, order, player): the place of each player in each order."""
         n, d = background.shape
         count = ranks.shape[1]
         along = self._paths_asked(background) if self.read is None else self._paths_walked(self.read, background, atoms)
-        out = np.zeros((n, d))
+        out = np.zeros((n, ranks.shape[2]))
         orders = max(1, min(count, CELLS // d**2))
         # Walks answer along a whole order without a mixture being made.
         rows = max(1, min(n, CELLS // (orders * d * (d if self.read is None else 4))))
@@ -186,14 +196,15 @@ class Mixtures:
 
     def _paths_asked(self, background: np.ndarray) -> Path:
         """Answers along orders by asking about every mixture."""
-        d, inner = background.shape[1], np.arange(1, background.shape[1])
+        many = len(self.players.names)
+        inner = np.arange(1, many)
         ends = self.answers(list(background.T)), np.full(len(background), self.prediction())
 
         def along(piece: slice, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
             rank, z = ranks[group], background[piece]
-            path = np.empty((*rank.shape[:2], d + 1))
-            path[:, :, 1:d] = self.answers([np.where(rank[:, :, [j]] < inner, self.asked[j], z[:, [j], None]) for j in range(d)])
-            path[:, :, 0], path[:, :, d] = (end[piece, None] for end in ends)
+            path, each = np.empty((*rank.shape[:2], many + 1)), enumerate(self.players.of)
+            path[:, :, 1:many] = self.answers([np.where(rank[:, :, [p]] < inner, self.asked[j], z[:, [j], None]) for j, p in each])
+            path[:, :, 0], path[:, :, many] = (end[piece, None] for end in ends)
             return path
 
         return along
@@ -203,8 +214,10 @@ class Mixtures:
         given, asked = self._atoms(background) if atoms is None else atoms, self._atoms(self.asked[None])[0]
 
         def along(piece: slice, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-            raw = [prefixes(trees, asked, given[piece], group, ranks) for trees in made.groups]
-            return self.ready.declared(made.linked(raw))
+            features, ends = (ranks, None) if self.players.alone else _one_after_another(ranks, self.players)
+            raw = [prefixes(trees, asked, given[piece], group, features) for trees in made.groups]
+            path = self.ready.declared(made.linked(raw))
+            return path if ends is None else np.take_along_axis(path, ends[group], axis=2)
 
         return along
 
@@ -226,25 +239,41 @@ class Mixtures:
         return self.ready.declared(answers).reshape(columns[0].shape)
 
 
+def _one_after_another(ranks: np.ndarray, players: Players) -> tuple[np.ndarray, np.ndarray]:
+    """Orders of the features in which those of one player follow each other, and where in them so many players are through."""
+    of = np.array(players.of)
+    sizes, order = np.bincount(of), np.argsort(ranks, axis=2)
+    ends = np.concatenate([np.zeros((*ranks.shape[:2], 1), dtype=np.int64), np.cumsum(sizes[order], axis=2)], axis=2)
+    within = np.array([int((of[:j] == p).sum()) for j, p in enumerate(of)])
+    starts = np.take_along_axis(ends, ranks.astype(np.int64), axis=2)
+    return (starts[:, :, of] + within).astype(ranks.dtype), ends
+
+
 def positions(rows: Rows, names: list[str]) -> np.ndarray:
     """The records of a batch, a column a feature."""
     return np.column_stack([rows[name] for name in names])
 
 
+def playing(record: RecordAsked, players: Players | None) -> tuple[str, ...]:
+    """Whom values are computed for: the players, or every feature of the record asked about."""
+    return tuple(name for name, _ in record) if players is None else players.names
+
+
 @dataclass(frozen=True)
 class Enumerated:
-    """Exact Shapley vectors by asking about all coalitions: 2^d model calls per background record, for at most 12 features."""
+    """Exact Shapley vectors by asking about all coalitions: 2^d model calls per background record, for at most 12 players."""
 
     model: Model
     record: RecordAsked
+    players: Players | None = None
 
     @property
     def features(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.record)
+        return playing(self.record, self.players)
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
-        return mixtures.vectors(positions(rows, mixtures.names), enumeration(len(self.record)), mixtures.atoms_of(rows))
+        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking, self.players)
+        return mixtures.vectors(positions(rows, mixtures.names), enumeration(len(self.features)), mixtures.atoms_of(rows))
 
 
 @dataclass(frozen=True)
@@ -262,6 +291,7 @@ class Permuted:
     permutations: int = 8
     seed: int = 0
     groups: int = 1024
+    players: Players | None = None
 
     def __post_init__(self) -> None:
         if self.permutations < 2 or self.permutations % 2 or self.groups < 1 or self.seed < 0:
@@ -269,22 +299,23 @@ class Permuted:
                 f"permutations={self.permutations!r}, groups={self.groups!r}, seed={self.seed!r}: give an even number of "
                 "permutations from 2 on, at least one group and a seed of at least 0."
             )
-        one = self.permutations * len(self.record)
+        many = len(self.features)
+        one = self.permutations * many
         if one > MOST_RANKS:
             raise PlanError(
-                f"permutations={self.permutations!r} of {len(self.record)} features do not fit into memory: use at most "
-                f"{MOST_RANKS // len(self.record) // 2 * 2}."
+                f"permutations={self.permutations!r} of {many} features do not fit into memory: use at most "
+                f"{MOST_RANKS // many // 2 * 2}."
             )
         settle(self, groups=min(self.groups, MOST_RANKS // one))
 
     @property
     def features(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.record)
+        return playing(self.record, self.players)
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
+        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking, self.players)
         background = positions(rows, mixtures.names)
-        d = len(self.record)
+        d = len(self.features)
         if math.factorial(min(d, MOST_ENUMERATED)) <= self.permutations:
             # Fewer orders exist than were asked for; the mean over all of them is what enumeration gives.
             return mixtures.vectors(background, enumeration(d), mixtures.atoms_of(rows))
@@ -295,7 +326,7 @@ class Permuted:
 
 @functools.lru_cache(maxsize=8)
 def _ranks(features: int, permutations: int, groups: int, seed: int) -> np.ndarray:
-    """(group, order, feature): the place of each feature in public orders, drawn in pairs of an order and its reverse."""
+    """(group, order, feature or player): the place of each in public orders, drawn in pairs of an order and its reverse."""
     drawn = np.random.Generator(np.random.PCG64(seed)).random((groups, permutations // 2, features))
     ranks = drawn.argsort(axis=2).argsort(axis=2).astype(np.int16)
     return np.concatenate([ranks, features - 1 - ranks], axis=1)
@@ -322,15 +353,16 @@ class Regressed:
     record: RecordAsked
     samples: int = 2048
     seed: int = 0
+    players: Players | None = None
     design: Design = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        settle(self, design=kernel_design(len(self.record), self.samples, self.seed))
+        settle(self, design=kernel_design(len(self.features), self.samples, self.seed))
 
     @property
     def features(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.record)
+        return playing(self.record, self.players)
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking)
+        mixtures = Mixtures(self.model, self.record, rows.schema, rows.asking, self.players)
         return mixtures.vectors(positions(rows, mixtures.names), self.design, mixtures.atoms_of(rows))

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import ModelError, PlanError
 from ...public.fitted.encoding import MAX_LEVELS
 from ...public.grids import every_value
+from ...public.groups import NO_GROUPS, Groups, Players
 from ...public.model import Model
 from ...public.records import asked_record
 from ...public.rows import Rows
@@ -49,7 +50,7 @@ class Chosen:
     estimator: Callable[[Rows], np.ndarray]
     """What computes the vectors."""
     features: tuple[str, ...]
-    """The features with a part in the model's answers, or all where nobody can tell."""
+    """The features (or groups of them) with a part in the model's answers, or all where nobody can tell."""
     unused: tuple[str, ...]
     """The others: their values are exactly 0."""
     exact: bool
@@ -62,6 +63,10 @@ class Chosen:
     """That for the record asked about: it decides the centre of the vectors."""
     terms: tuple[Term, ...] = ()
     """The values each coordinate can take, where they are known (linear models)."""
+    everybody: tuple[str, ...] = ()
+    """All features and groups, in the order of the model."""
+    columns: tuple[str, ...] = ()
+    """The columns the estimator reads: all features of the model, also those without a part."""
 
     def __call__(self, rows: Rows) -> np.ndarray:
         return self.estimator(rows)
@@ -70,11 +75,6 @@ class Chosen:
         """Whether the model's structure was read and is evaluated here, so that no person's record is shown to the model."""
         parts = getattr(self.estimator, "estimators", (self.estimator,))
         return all(isinstance(part, ReadOff) and part.computed_here(schema) for part in parts)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns the estimator reads: all features of the model, also those without a part."""
-        return self.features + self.unused
 
     @property
     def farthest_centre(self) -> float:
@@ -141,12 +141,14 @@ def estimator_for(
     samples: int | None = None,
     seed: int = 0,
     certified: Sequence[float] | None = None,
+    groups: Groups = NO_GROUPS,
 ) -> Chosen:
     """The best estimator for a model and the record asked about, from public facts alone: the model, the schema, the record.
 
     Exact where the model can be taken apart (linear models and sums of trees that certainly stay inside their declared range)
     or has few features; otherwise public permutations. `certified` is an output range known to hold, for example
     from `pel.sensitivity.output_range`, which then need not be found again. `permutations`, `samples` and `seed` are public.
+    Each of `groups` is one player.
 
     >>> from pellucid.public.schema import Number
     >>> model = Model(lambda d: (d["dose"] + d["age"]) / 2, output=(0, 1), features=["dose", "age"], trained_on="other data")
@@ -158,17 +160,21 @@ def estimator_for(
         raise PlanError(f"method={method!r}: use one of {', '.join(get_args(Method))}, or leave it out.")
     asked = asked_record(record, model, schema)
     names = tuple(name for name, _ in asked)
+    everybody = groups.players(names)
+    players = None if everybody.alone and everybody.names == names else everybody
     prediction = Mixtures(model, asked, schema).prediction()
 
     def chosen(method: Method, estimator: Any, exact: bool, why: str) -> Chosen:
-        unused = tuple(name for name in names if name not in estimator.features)
+        some = estimator.features
+        unused = tuple(name for name in everybody.names if name not in some)
         terms = _terms_of(estimator, schema) if isinstance(estimator, LinearTerms) else ()
-        return Chosen(method, estimator, estimator.features, unused, exact, why, model.output, prediction, terms)
+        told = prediction, terms, everybody.names, some + unused if players is None else names
+        return Chosen(method, estimator, some, unused, exact, why, model.output, *told)
 
     reason = ""
     if method in (None, "linear", "trees"):
         try:
-            kind, estimator, why = _additive(model, schema, asked, certified)
+            kind, estimator, why = _additive(model, schema, asked, certified, players)
             if method in (None, kind):
                 return chosen(kind, estimator, True, why)
             reason = f"the model is not of the kind {method!r}"
@@ -176,11 +182,12 @@ def estimator_for(
             reason = str(refusal)
         if method is not None:
             raise PlanError(f"method={method!r} cannot be used: {reason}. Leave method= out, or use 'permutations'.")
-    return chosen(*_by_asking(model, asked, method, permutations, samples, seed, reason))
+    return chosen(*_by_asking(model, asked, players, method, permutations, samples, seed, reason))
 
 
 def _terms_of(terms: LinearTerms, schema: Schema) -> tuple[Term, ...]:
-    """The values each term can take: it depends on one feature alone, so that all features are tried together.
+    """The values each term can take: it depends on one feature alone, so that all features are tried together. That of a group is
+    a sum of such terms, whose features may take any declared values at once.
 
     Asking about another record moves all values of a term by the same amount. So their width is found for one public record,
     whatever the one asked about is: it scales the noise and stands in the result, where the last bits of a width found for each
@@ -189,10 +196,13 @@ def _terms_of(terms: LinearTerms, schema: Schema) -> tuple[Term, ...]:
     columns = {name: _trial(schema[name]) for name in schema}
     longest = max(len(column) for column in columns.values())
     rows = Rows(schema, {name: np.resize(column, longest) for name, column in columns.items()})
-    public = replace(terms, record=tuple((name, float(columns[name][0])) for name in terms.names))
+    single = terms if terms.players is None else replace(terms, features=tuple(terms.names), players=None)
+    public = replace(single, record=tuple((name, float(columns[name][0])) for name in terms.names))
     tried = public(rows)
-    lo, hi = tried.min(axis=0), tried.max(axis=0)
-    moved = (terms(rows) - tried)[0]
+    lo, hi, moved = tried.min(axis=0), tried.max(axis=0), (single(rows) - tried)[0]
+    if terms.players is not None:
+        whose = np.array(terms.whose)
+        lo, hi, moved = (np.array([part[whose == name].sum() for name in terms.features]) for part in (lo, hi, moved))
     # Terms too small for floats are left to the declared range.
     if not (np.isfinite(tried).all() and np.isfinite(moved).all() and (hi - lo).max() > NARROWEST):
         return ()
@@ -210,41 +220,44 @@ def _trial(feature: Feature) -> np.ndarray:
 
 
 def _additive(
-    model: Model, schema: Schema, asked: RecordAsked, certified: Sequence[float] | None
+    model: Model, schema: Schema, asked: RecordAsked, certified: Sequence[float] | None, players: Players | None
 ) -> tuple[Method, LinearTerms | TreeWalks, str]:
     ready = model.ready(schema)
     made = fitted(ready)
     if not never_clipped(ready, made, None if certified is None else (float(certified[0]), float(certified[1]))):
         raise NotAdditive("it may answer outside its declared range, and clipped answers do not add up")
-    features = used_features(model, asked, schema)
+    features = used_features(model, asked, schema, players)
     if made.trees is not None:
         count = len(made.trees.trees.trees)
-        return "trees", TreeWalks(model, asked, features), f"exact: {count} trees, walked with both records at once"
+        return "trees", TreeWalks(model, asked, features, players), f"exact: {count} trees, walked with both records at once"
     try:
         made.encoding(np.array([[value for _, value in asked]]))
     except ModelError:
         raise NotAdditive("its steps fail on the record asked about") from None
-    return "linear", LinearTerms(model, asked, features), "exact: the terms of a linear model"
+    return "linear", LinearTerms(model, asked, features, players), "exact: the terms of a linear model"
 
 
 def _by_asking(
     model: Model,
     asked: RecordAsked,
+    players: Players | None,
     method: Method | None,
     permutations: int | None,
     samples: int | None,
     seed: int,
     reason: str,
 ) -> tuple[Method, Any, bool, str]:
-    d = len(asked)
+    d = len(asked) if players is None else len(players.names)
+    what = "features" if players is None else "features and groups"
     if method == "enumeration" or (method is None and permutations is None and d <= CHEAP):
         if d > MOST_ENUMERATED:
-            raise PlanError(f"method='enumeration' is for at most {MOST_ENUMERATED} features, the model has {d}; leave it out.")
-        return "enumeration", Enumerated(model, asked), True, f"exact: all {2**d} coalitions of {d} features are asked about"
+            raise PlanError(f"method='enumeration' is for at most {MOST_ENUMERATED} {what}, the model has {d}; leave it out.")
+        said = f"exact: all {2**d} coalitions of {d} {what} are asked about"
+        return "enumeration", Enumerated(model, asked, players), True, said
     if method == "kernel":
-        made = Regressed(model, asked, samples or 2 * d + 2048, seed)
+        made = Regressed(model, asked, samples or 2 * d + 2048, seed, players)
         calls = len(made.design.masks)
         return "kernel", made, False, f"estimated: regression on {calls} public coalitions per record (seed {seed})"
     count = permutations or (8 if d <= 64 else 4 if d <= 256 else 2)
     words = f"estimated: {count} public permutations per record (seed {seed}), {count * (d - 1) + 1} model calls"
-    return "permutations", Permuted(model, asked, count, seed), False, words + (f"; {reason}" if reason else "")
+    return "permutations", Permuted(model, asked, count, seed, players=players), False, words + (f"; {reason}" if reason else "")

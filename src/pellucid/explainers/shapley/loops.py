@@ -37,8 +37,8 @@ def _push(stack: Any, top: Any, node: Any, begin: Any, end: Any, free: Any, leve
 
 
 @numba.njit(cache=True, nogil=True)
-def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, takes: Any, out: Any) -> None:
-    """Per background record and feature the sum of what the leaves give and take.
+def vectors(trees: Any, depth: Any, player: Any, asked_right: Any, columns: Any, gives: Any, takes: Any, out: Any) -> None:
+    """Per background record and player the sum of what the leaves give and take; `player` tells whose each feature is.
 
     A tree is walked once for a block of records. All that come to a node are a list, and have the same features decided by
     themselves (`theirs`). Where the record asked about goes, the whole list goes, and those that part count one feature more of
@@ -46,14 +46,14 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
     number of new lists on the way. Lists are made without a branch for each record, which processors would have to guess.
     """
     root, feature, cut, child, value, cells, mixed, first, points = trees
-    features, n = columns.shape
-    most, block = len(gives), max(1, min(n, max(FEWEST, min(MANY, BLOCK // features))))
+    players, n = out.shape[1], columns.shape[1]
+    most, block = len(gives), max(1, min(n, max(FEWEST, min(MANY, BLOCK // players))))
     # Unsigned, as indices that can be negative are looked at once more.
     rows = np.empty(block * (depth + 2), np.uint32)
-    ours, parted = np.zeros(block, np.uint8), np.zeros((features, block), np.bool_)
-    theirs, above = np.zeros(features, np.bool_), np.zeros(features, np.int64)
+    ours, parted = np.zeros(block, np.uint8), np.zeros((players, block), np.bool_)
+    theirs, above = np.zeros(players, np.bool_), np.zeros(players, np.int64)
     give, take = np.zeros((depth + 1, block), np.int64), np.zeros((depth + 1, block), np.int64)
-    total, stack = np.zeros((features, block), np.int64), np.empty((depth + 1, 7), np.int64)
+    total, stack = np.zeros((players, block), np.int64), np.empty((depth + 1, 7), np.int64)
     # By the number of ours; of a fork of leaves, in the second half for records that part there.
     gives_x, takes_x, gives_z, takes_z = np.zeros((4, most), np.int64)
     fork_gives, fork_takes, fork_pays = np.zeros((3, 2 * most), np.int64)
@@ -75,9 +75,10 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
                         give_x[i], take_x[i] = gives_x[ours[i]], takes_x[ours[i]]
                     top -= 1
                     continue
-                column, apart, x_right = columns[j, start : start + m], parted[j], asked_right[node]
+                p = player[j]
+                column, apart, x_right = columns[j, start : start + m], parted[p], asked_right[node]
                 x_way, z_way = child[node] + x_right, child[node] + 1 - x_right
-                if stage == FRESH and theirs[j]:
+                if stage == FRESH and theirs[p]:
                     # Each where it goes by itself: those to the left first.
                     left, right = begin, free
                     for i in here:
@@ -106,7 +107,7 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
                         fork_gives[most + u] = gives_x[u + 1] + gives_z[u]
                         fork_takes[most + u] = takes_x[u + 1] + takes_z[u]
                         fork_pays[most + u] = gives_x[u + 1] - takes_z[u]
-                    line = total[j]
+                    line = total[p]
                     for i in here:
                         goes = goes_right(column[i], node, j, cut, cells, mixed, first, points)
                         key = ours[i] + (most if (goes != x_right) & (not apart[i]) else 0)
@@ -115,7 +116,7 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
                     top -= 1
                 elif stage == FRESH:
                     last = free
-                    if above[j]:
+                    if above[p]:
                         for i in here:
                             rows[last] = i
                             goes = goes_right(column[i], node, j, cut, cells, mixed, first, points)
@@ -127,7 +128,7 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
                     for i in rows[free:last]:
                         ours[i] += 1
                         apart[i] = True
-                    above[j] += 1
+                    above[p] += 1
                     stack[top, STAGE], stack[top, LAST] = X_WAY, last
                     top += 1
                     _push(stack, top, x_way, begin, end, last, level)
@@ -136,9 +137,9 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
                     for i in rows[free:last]:
                         ours[i] -= 1
                         apart[i] = False
-                    above[j] -= 1
+                    above[p] -= 1
                     if free < last:
-                        theirs[j] = True
+                        theirs[p] = True
                         v += 1
                         stack[top, STAGE] = Z_WAY
                         top += 1
@@ -146,17 +147,17 @@ def vectors(trees: Any, depth: Any, asked_right: Any, columns: Any, gives: Any, 
                     else:
                         top -= 1
                 else:
-                    theirs[j] = False
+                    theirs[p] = False
                     v -= 1
-                    line, give_z, take_z = total[j], give[level + 1], take[level + 1]
+                    line, give_z, take_z = total[p], give[level + 1], take[level + 1]
                     for i in rows[free : stack[top, LAST]]:
                         line[i] += give_x[i] - take_z[i]
                         give_x[i] += give_z[i]
                         take_x[i] += take_z[i]
                     top -= 1
         for i in range(m):
-            for j in range(features):
-                out[start + i, j] += total[j, i]
+            for p in range(players):
+                out[start + i, p] += total[p, i]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -23,7 +23,7 @@ from ...release.explanation import Explanation
 from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...release.verdict import foreseen
 from ...sensitivity import Flow
-from ..common.base import example_record, keep_whole_number, once_positional
+from ..common.base import example_record, keep_whole_number, once_positional, refuse_curve
 from ..common.caps import Look, PrivateCap
 from .base import LOOK_SHARE, REFERENCES, AboutPeople, hidden_by
 from .estimator import Chosen
@@ -126,12 +126,18 @@ class ShapDependence(AboutPeople):
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
         found = super().columns(schema)
+        refuse_curve(self.feature, self.groups, schema)
         if self.feature not in found:
             raise PlanError(f"the model does not use {self.feature!r}, so it has no effect{did_you_mean(self.feature, found)}.")
         return found
 
     def plan(self, public: Public) -> Plan:
-        chosen = self.chosen(public.schema)
+        chosen, group = self.chosen(public.schema), self.grouping(public.schema).holding(self.feature)
+        if group is not None:
+            raise PlanError(
+                f"{self.feature!r} is in the group {group!r}, which has one Shapley value as a whole: give groups={{}} for values of "
+                "single features."
+            )
         if self.feature not in chosen.features:
             raise PlanError(f"{self.feature!r} has no part in the model's answers: its Shapley values are exactly 0.")
         place = chosen.features.index(self.feature)

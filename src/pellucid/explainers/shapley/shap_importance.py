@@ -207,7 +207,7 @@ class ShapImportance(AboutPeople):
         count = float(answer.numbers[-1]) if bound.count else float(public.planning_rows)
         # A count at or below the noise says nothing about a mean; the middle of the set does not pretend to.
         means = offset + (radius * answer.numbers[:d] / count if count >= 1 else np.zeros(d))
-        features = self.model.ready(public.schema).features
+        features = settled.chosen.everybody
         values = dict(zip(settled.chosen.features, means))
         return ShapImportanceResult(
             features=features,

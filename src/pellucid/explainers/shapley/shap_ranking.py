@@ -185,7 +185,7 @@ class ShapRanking(AboutRecord):
             picked=tuple(picked[: self.k]),
             by=self.by,
             how=settled.way,
-            features=self.model.ready(public.schema).features,
+            features=settled.chosen.everybody,
             candidates=len(settled.chosen.features),
             picks=settled.places,
             # Under pure ε picks are made by permute-and-flip; so it is said beside sorted values too, which make none.

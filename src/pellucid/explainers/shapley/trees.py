@@ -6,6 +6,8 @@ record (one more of v). A leaf with value w that is reached in this way is a gam
 w·(u−1)!·v!/(u+v)! to each of the u and takes w·u!·(v−1)!/(u+v)! from each of the v. These amounts are rounded to whole numbers,
 each once, and added up on the way back, so that a feature is paid once per parting and not once per leaf.
 
+A group of features is one player: what is decided at a node is from which record the whole group comes.
+
 Sums of whole numbers are the same in any order: a vector has the same bits in any company, in compiled loops and without them.
 Claim: integer-shapley
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from types import ModuleType
 
 import numpy as np
@@ -45,22 +48,24 @@ SMALL = 1 << 14
 """Walks below which a compiled loop is not worth loading."""
 
 
-def slots(trees: Walkable) -> np.ndarray:
-    """For every inner node: how many other features come before its feature on the way from the root."""
+def slots(trees: Walkable, players: Sequence[int] | None = None) -> np.ndarray:
+    """For every inner node: how many other players come before that of its feature on the way from the root."""
     # Kept beside the trees: they are walked batch by batch.
-    kept = vars(trees).get("_slots")
-    if kept is None:
-        kept = vars(trees)["_slots"] = _slots(trees)
-    return kept
+    kept = vars(trees).setdefault("_slots", {})
+    of = None if players is None else tuple(players)
+    if of not in kept:
+        kept[of] = _slots(trees, of)
+    return kept[of]
 
 
-def _slots(trees: Walkable) -> np.ndarray:
+def _slots(trees: Walkable, players: Sequence[int] | None) -> np.ndarray:
     found = np.full(len(trees.feature), -1, dtype=np.int64)
     stack: list[tuple[int, tuple[int, ...]]] = [(int(root), ()) for root in trees.root]
     while stack:
         node, path = stack.pop()
-        j = int(trees.feature[node])
-        if j >= 0:
+        feature = int(trees.feature[node])
+        if feature >= 0:
+            j = feature if players is None else players[feature]
             path = path if j in path else (*path, j)
             found[node] = path.index(j)
             left = int(trees.child[node])
@@ -101,17 +106,19 @@ def rounding(trees: Walkable, asked: int) -> float:
     return asked * (leaves * 2.0 ** spare_bits(asked) / 2 + 2.0**-50 * len(trees.root) * most)
 
 
-def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray, players: Sequence[int] | None = None) -> np.ndarray:
     """Per background record its Shapley vector, added up over all records asked about, all given as atoms.
 
-    In whole multiples of 2^`spare_bits` units of the leaves.
+    `players` tells which player every feature belongs to; without it each is one. In whole multiples of 2^`spare_bits` units of
+    the leaves.
     """
-    slot = slots(trees)
+    slot = slots(trees, players)
     most, features = int(slot.max(initial=-1)) + 1, atoms.shape[1]
+    player = np.arange(features) if players is None else np.array(players, dtype=np.int64)
     gives, takes = (np.ldexp(table, -spare_bits(len(asked))) for table in shares(most))
     loops = compiled() if len(asked) * len(atoms) * len(trees.root) >= SMALL else None
     columns = np.ascontiguousarray(atoms.T)
-    if loops is not None and most <= DEEPEST and _pay(trees, most, len(asked), len(atoms), features):
+    if loops is not None and players is None and most <= DEEPEST and _pay(trees, most, len(asked), len(atoms), features):
         wide = (features + 3) // 4 * 4 if features <= NARROW else features
         sums = np.zeros((len(atoms), wide), dtype=np.int64)
         step = max(1, FLAGS // len(trees.feature))
@@ -119,17 +126,17 @@ def vectors(trees: Walkable, asked: np.ndarray, atoms: np.ndarray) -> np.ndarray
             right = np.array([goes_right(trees, record) for record in asked[start : start + step]])
             loops.tabled(trees.arrays, trees.depth, right, columns, gives, takes, BITS, sums)
         return sums[:, :features]
-    out = np.zeros(atoms.shape, dtype=np.int64)
+    out = np.zeros((len(atoms), int(player.max(initial=-1)) + 1), dtype=np.int64)
     if loops is None:
         for record in asked:
-            _by_levels(trees, slot, goes_right(trees, record), atoms, gives, takes, out)
+            _by_levels(trees, slot, player, goes_right(trees, record), atoms, gives, takes, out)
         return out
     rights = [goes_right(trees, record) for record in asked]
 
     def walk(part: slice) -> None:
         own = np.ascontiguousarray(columns[:, part])
         for right in rights:
-            loops.vectors(trees.arrays, trees.depth, right, own, gives, takes, out[part])
+            loops.vectors(trees.arrays, trees.depth, player, right, own, gives, takes, out[part])
 
     _in_threads(walk, len(atoms), len(asked) * len(trees.root))
     return out
@@ -178,6 +185,7 @@ def goes_right(trees: Walkable, record: np.ndarray) -> np.ndarray:
 def _by_levels(
     trees: Walkable,
     slot: np.ndarray,
+    player: np.ndarray,
     asked_right: np.ndarray,
     atoms: np.ndarray,
     gives: np.ndarray,
@@ -189,12 +197,13 @@ def _by_levels(
     for root in trees.root:
         for start in range(0, len(atoms), step):
             piece = slice(start, start + step)
-            _one_tree(trees, slot, int(root), asked_right, atoms[piece], gives, takes, out[piece])
+            _one_tree(trees, slot, player, int(root), asked_right, atoms[piece], gives, takes, out[piece])
 
 
 def _one_tree(
     trees: Walkable,
     slot: np.ndarray,
+    player: np.ndarray,
     root: int,
     asked_right: np.ndarray,
     atoms: np.ndarray,
@@ -226,7 +235,7 @@ def _one_tree(
         value = trees.value[node].astype(float)
         above_give, above_take = (np.rint(value * table[u, v]).astype(np.int64) for table in (gives, takes))
         both = np.flatnonzero(parting)
-        np.add.at(out, (row[inner][both], trees.feature[node[inner][both]]), give[both] - take[len(inner) :])
+        np.add.at(out, (row[inner][both], player[trees.feature[node[inner][both]]]), give[both] - take[len(inner) :])
         above_give[inner], above_take[inner] = give[: len(inner)], take[: len(inner)]
         above_give[inner[both]] += give[len(inner) :]
         above_take[inner[both]] += take[len(inner) :]

@@ -49,6 +49,17 @@ def entries_of(source: Any, table: str | None = None) -> Entries:
     raise SchemaError(f"{origin or 'the mapping'} describes no columns that are known here; give {KNOWN}, or a schema file.")
 
 
+def groups_in(source: Any) -> Mapping[str, Any]:
+    """The groups of columns that a schema file has, or a Table Schema that was exported here; no other format knows any."""
+    content = source
+    if isinstance(source, str | Path):
+        from ..schema import read_structured
+
+        content = read_structured(source, "schema")
+    found = content.get("groups") if isinstance(content, Mapping) and {"features", "fields"} & set(content) else None
+    return found if isinstance(found, Mapping) else {}
+
+
 def _with_source(entries: Entries, origin: str) -> Entries:
     """Certificates say where bounds come from."""
     return {name: {"source": origin, **said} if isinstance(said, Mapping) else said for name, said in entries.items()}

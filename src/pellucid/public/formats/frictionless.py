@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import SchemaError
 from ..columns import Category, Feature
 from ..dates import Date, Datetime
 from ..drafts import Entries, entry, kind_of_column, limits
 from .observed import computed
+
+if TYPE_CHECKING:
+    from ..schema import Schema
 
 NAME = "Frictionless"
 KINDS = {"integer": "integer", "year": "integer", "number": "number", "boolean": "boolean", "string": "text", "any": None}
@@ -55,9 +58,11 @@ def _field(field: Mapping[str, Any], beside: Mapping[str, Any]) -> Any:
     )
 
 
-def exported(schema: Mapping[str, Feature]) -> dict[str, Any]:
+def exported(schema: Schema) -> dict[str, Any]:
     """A schema as a Table Schema."""
-    return {"$schema": "https://datapackage.org/profiles/2.0/tableschema.json", "fields": [_exported(*f) for f in schema.items()]}
+    profile = "https://datapackage.org/profiles/2.0/tableschema.json"
+    made: dict[str, Any] = {"$schema": profile, "fields": [_exported(*f) for f in schema.items()]}
+    return {**made, "groups": schema.groups.plain()} if schema.groups else made
 
 
 def _exported(name: str, feature: Feature) -> dict[str, Any]:
