@@ -121,6 +121,7 @@ def test_hashes_are_those_of_the_json_of_all_values(values, either):
     if not either:
         entry = replace(entry, pure=None, pure_budget=None, pure_spent=None)
     later = LATER if any(getattr(entry, name) is not None for name in LATER) else ()
+    later += () if entry.scope is None else ("scope",)
     plain = [int(v) if isinstance(v, bool) else v for v in (getattr(entry, name) for name in HASHED + later)]
     assert entry_hash(entry) == sha256(json.dumps(plain, separators=(",", ":"), default=repr))
 

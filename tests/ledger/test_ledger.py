@@ -78,7 +78,9 @@ def rehash(path, start=1):
             values = {**dict(row), "previous": previous}
             values.pop("hash")
             later = {name: values.pop(name) for name in ("pure", "pure_budget", "pure_spent")}
+            scope = values.pop("scope")
             values |= later if any(value is not None for value in later.values()) else {}
+            values |= {} if scope is None else {"scope": scope}
             previous = hashlib.sha256(json.dumps(list(values.values()), separators=(",", ":")).encode()).hexdigest()
             if row["seq"] >= start:
                 raw.execute("UPDATE entries SET previous = ?, hash = ? WHERE seq = ?", (values["previous"], previous, row["seq"]))
@@ -529,9 +531,9 @@ def test_a_charge_does_not_rest_on_an_edited_entry(path):
         "INSERT OR REPLACE INTO releases VALUES (4, 'x')",
         "INSERT OR REPLACE INTO entries SELECT * FROM entries WHERE seq = 9",
         'INSERT OR REPLACE INTO entries SELECT 10, account, kind, amount, refers_to, "by", purpose, day, request, key, budget, '
-        "spent, bounded, released, previous, 'new', NULL, NULL, NULL FROM entries WHERE seq = 4",
+        "spent, bounded, released, previous, 'new', NULL, NULL, NULL, NULL FROM entries WHERE seq = 4",
         'INSERT INTO entries SELECT 12, account, kind, amount, NULL, "by", purpose, day, request, key, budget, spent, bounded, '
-        "released, previous, 'new', NULL, NULL, NULL FROM entries WHERE seq = 9",
+        "released, previous, 'new', NULL, NULL, NULL, NULL FROM entries WHERE seq = 9",
     ],
 )
 def test_the_database_itself_refuses_edits(path, statement):

@@ -14,6 +14,7 @@ ids         ids of people as secret labels
 units       who owns which row
 orders      rows that stay, pairs, couples and blocks, by secret labels
 spill       rows by bucket of labels in files without a name; `shuffled` for pairs and blocks that do not fit into memory
+part        the rows of a part of a table, as a table
 kernel      from cells to exact totals
 shield      errors that say nothing about data
 
@@ -25,9 +26,10 @@ progress    a bar for the owner of the process
 from .kept import Kept
 from .local import LocalEngine
 from .opening import open_engine
+from .part import PartEngine
 from .prepared import Prepared
 from .processes import ProcessEngine
 from .protocol import Engine
 from .shield import shielded
 
-__all__ = ["Engine", "Kept", "LocalEngine", "Prepared", "ProcessEngine", "open_engine", "shielded"]
+__all__ = ["Engine", "Kept", "LocalEngine", "PartEngine", "Prepared", "ProcessEngine", "open_engine", "shielded"]

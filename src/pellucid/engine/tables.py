@@ -223,6 +223,10 @@ def open_table(data: Any, columns: Sequence[str] | None = None, ids: str | None 
 
     Only `columns` are looked at where they are given; `ids` is the one that says whose a row is.
     """
+    if hasattr(data, "check_unchanged") and hasattr(data, "borders"):
+        # Open already: the rows of a part.
+        opened: Table = data
+        return opened
     if isinstance(data, str | os.PathLike):
         path = Path(data)
         return CsvTable(path) if path.suffix in DELIMITED else _open_parquet(path, ids)

@@ -9,14 +9,18 @@ from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 from typing import Any
 
-from .values import Entry, pure_after, today, within
+from ..errors import LedgerError
+from .scopes import Tally
+from .values import Entry, today, within
 
 VERSION = 1
 """The version of what is stored and hashed. A ledger of another version is not read."""
 
 LATER = ("pure", "pure_budget", "pure_spent")
 """Fields that the first ledgers did not have: hashed where one of them is set."""
-HASHED = tuple(field.name for field in fields(Entry) if field.name not in ("hash", *LATER))
+SCOPE = "scope"
+"""A field that came after those: hashed behind them where it is set."""
+HASHED = tuple(field.name for field in fields(Entry) if field.name not in ("hash", *LATER, SCOPE))
 
 
 def sha256(text: str) -> str:
@@ -36,6 +40,9 @@ def entry_hash(entry: Entry) -> str:
     values, later = _hashed(entry), _later(entry)
     if any(value is not None for value in later):
         values += later
+    if entry.scope is not None:
+        # The number of values tells which of the later ones are there.
+        values += (entry.scope,)
     return sha256(f"[{','.join(map(_json, values))}]")
 
 
@@ -65,7 +72,7 @@ class Recount:
 
     def __init__(self, start: str):
         self.head, self.entries = start, 0
-        self.standing: dict[str, tuple[int, int, bool, int | None, int | None]] = {}
+        self.standing: dict[str, tuple[int, Tally, bool, int | None]] = {}
         self.waiting: dict[int | None, tuple[str, str]] = {}
         self.paid: set[tuple[str, str]] = set()
 
@@ -103,9 +110,11 @@ class Recount:
             return f"entry {entry.seq} holds an amount that its kind does not allow"
         if entry.pure is not None and (entry.pure <= 0 or entry.kind not in ("open", "reserve", "raise")):
             return f"entry {entry.seq} holds a pure amount that its kind does not allow"
-        budget, spent, bounded, pure_budget, pure_spent = self.standing.get(entry.account, (0, 0, True, None, None))
+        if entry.scope is not None and (entry.kind != "reserve" or not isinstance(entry.scope, str)):
+            return f"entry {entry.seq} names a part of the table, and its kind has none"
+        budget, tally, bounded, pure_budget = self.standing.get(entry.account, (0, Tally(), True, None))
         if entry.kind == "open" and entry.pure is not None:
-            pure_budget, pure_spent = 0, 0
+            pure_budget, tally = 0, Tally(0, 0)
         if entry.pure is not None and pure_budget is None:
             return f"entry {entry.seq} holds a pure amount, and its account does not count either way"
         match entry.kind:
@@ -115,8 +124,7 @@ class Recount:
                     return f"entry {entry.seq} grants a budget on one side only"
                 pure_budget = None if pure_budget is None else pure_budget + (entry.pure or 0)
             case "reserve":
-                spent += entry.amount
-                pure_spent = pure_after(pure_spent, entry.amount, entry.pure)
+                tally = tally.charged(entry.scope, entry.amount, entry.pure)
                 self.waiting[entry.seq] = (entry.account, entry.key)
                 self.paid.add((entry.account, entry.key))
             case "commit":
@@ -124,16 +132,22 @@ class Recount:
                     return f"entry {entry.seq} commits a reservation that does not exist or was committed before"
             case "not private":
                 bounded = False
-            case "table" | "changed":
+            case "table":
                 pass
+            case "changed":
+                tally = tally.settled()
             case _:
                 return f"entry {entry.seq} is of an unknown kind"
+        try:
+            spent, pure_spent = tally.spent()
+        except LedgerError:
+            return f"entry {entry.seq} names a part of the table that cannot be read"
         stands = budget, spent, bounded, pure_budget, pure_spent
         if (entry.budget, entry.spent, entry.bounded, entry.pure_budget, entry.pure_spent) != stands:
             return f"the totals of entry {entry.seq} do not add up from the entries before it"
         if not within(budget, spent, pure_budget, pure_spent):
             return f"entry {entry.seq} spends more than the budget of its account"
-        self.standing[entry.account] = stands
+        self.standing[entry.account] = budget, tally, bounded, pure_budget
         return None
 
 

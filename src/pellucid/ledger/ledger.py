@@ -17,9 +17,22 @@ from ..errors import AccountMismatch, BudgetExceeded, LedgerCorrupt, LedgerError
 from .chain import Recount, entry_hash, next_entry, sha256
 from .declared import Declared
 from .names import checked_name, find
+from .scopes import MOST, Tally
 from .spool import Kept
 from .store import LedgerStore, ReadingTurn, WritingTurn
-from .values import Account, Due, Entry, Reservation, VerifyResult, checked_terms, checked_text, checked_units, from_units, show
+from .values import (
+    Account,
+    Due,
+    Entry,
+    Reservation,
+    VerifyResult,
+    checked_terms,
+    checked_text,
+    checked_units,
+    from_units,
+    show,
+    within,
+)
 
 HASH = re.compile("[0-9a-f]{16,64}")
 """The hash of an entry, or as much of it as tells it from all others."""
@@ -169,10 +182,25 @@ class Ledger:
             charges = (entry for entry in turn.entries(known) if entry.kind == "reserve" and entry.amount) if known else ()
             return any(entry.pure is not None for entry in charges)
 
-    def account(self, name: str) -> Account:
-        """The account as it stands now."""
+    def account(self, name: str, scope: str | None = None) -> Account:
+        """The account as it stands now; with a scope, as it stands for the records of that part of the table."""
         with self._store.reading() as turn:
-            return self._standing(turn, name)[0]
+            account = self._standing(turn, name)[0]
+            return account if scope is None else account.seen_from(*self._tally(turn, account).spent_in(scope))
+
+    def parts(self, name: str) -> list[tuple[str, Account]]:
+        """The parts of the table that were charged since it last changed, each with the account as it stands for its records."""
+        with self._store.reading() as turn:
+            account = self._standing(turn, name)[0]
+            tally = self._tally(turn, account)
+            return [(scope, account.seen_from(*tally.spent_in(scope))) for scope, *_ in tally.parts]
+
+    def _tally(self, turn: ReadingTurn, account: Account) -> Tally:
+        """What was charged for the whole table and for its parts; checked, as charges rest on it."""
+        charges = turn.of_parts(account.name, account.changed)
+        for entry in charges:
+            self._check(entry)
+        return Tally.of(account.spent, account.pure_spent, charges)
 
     def accounts(self) -> list[Account]:
         """Every account, oldest first."""
@@ -266,25 +294,38 @@ class Ledger:
                     "with the table as it is now; nothing was charged."
                 )
             standing = self._standing(turn, name)[0]
-            if not functools.reduce(Account.paying, dues, standing).is_within:
-                raise self._refused(standing, dues)
+            standing = replace(standing, parted=standing.parted or any(due.scope is not None for due in dues))
+            tally = after = self._tally(turn, standing)
+            for due in dues:
+                after = after.charged(due.scope, *standing.charge(due.units, due.currency))
+            spent, pure_spent = after.spent(MOST)
+            if not within(standing.budget, spent, standing.pure_budget, pure_spent):
+                raise self._refused(self._seen_by(standing, tally, dues[0].scope), dues)
             for due in dues:
                 if not due.units and not (due.key and turn.has_paid(name, due.key)):
                     raise LedgerError("nothing was paid for this key yet. Reserve an amount for it first.")
                 amount, pure = standing.charge(due.units, due.currency)
-                standing = standing.paying(due)
+                scope = due.scope if amount else None
+                tally = tally.charged(scope, amount, pure)
+                spent, pure_spent = tally.spent()
+                standing = replace(standing, spent=spent, pure_spent=pure_spent)
                 head = latest = self._append(
                     turn, head, account=name, kind="reserve", amount=amount, pure=pure, key=due.key, request=due.request, **asker,
-                    **{**latest.standing, "spent": standing.spent, "pure_spent": standing.pure_spent},
+                    **{**latest.standing, "spent": spent, "pure_spent": pure_spent}, scope=scope,
                 )  # fmt: skip
+                here = self._seen_by(standing, tally, due.scope)
                 made.append(
                     Reservation(
                         latest.seq, name, amount, latest.hash, latest.budget, latest.spent, latest.bounded, latest.pure_spent,
-                        latest.pure_budget,
+                        latest.pure_budget, here,
                     )
                 )  # fmt: skip
         self._charged = max([self._charged, *(paid.seq for paid in made)])
         return made
+
+    @staticmethod
+    def _seen_by(account: Account, tally: Tally, scope: str | None) -> Account:
+        return account if scope is None else account.seen_from(*tally.spent_in(scope))
 
     def _refused(self, account: Account, dues: Sequence[Due]) -> BudgetExceeded:
         kinds = {due.currency or account.currency for due in dues}
@@ -530,6 +571,7 @@ class Ledger:
             name, terms["currency"], terms["delta"], terms["relation"], terms["unit"],
             latest.budget, latest.spent, bool(latest.bounded), self._changed(turn, name),
             latest.pure_budget, latest.pure_spent, Fraction(terms["order"]) if "order" in terms else None,
+            turn.has_parts(name),
         )  # fmt: skip
         return account, first
 

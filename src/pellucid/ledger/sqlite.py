@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from ..errors import LedgerCorrupt, LedgerError, LedgerUnavailable
-from .chain import LATER, VERSION, start_of
+from .chain import LATER, SCOPE, VERSION, start_of
 from .spool import FileSpool, MemorySpool, Spool
 from .store import LedgerStore
 from .tables import ENTRIES, FORMAT, LATER_INDEXES, RELEASES, TABLES, SqlReadingTurn, SqlWritingTurn
@@ -259,11 +259,11 @@ class SqliteStore(LedgerStore):
         self._patiently(lambda: _run(connection, "COMMIT"))
 
     def _widen(self, connection: Connection) -> None:
-        """A ledger from before there were accounts that count either way: its entries get the columns, and nothing in them."""
+        """A ledger from before some columns of entries: they get them, and nothing in them."""
         self._patiently(lambda: _begin(connection, "BEGIN IMMEDIATE"))
         # Another process may have done it since.
         for name in _lacking(connection):
-            _run(connection, f"ALTER TABLE {ENTRIES.name} ADD COLUMN {name} INTEGER")
+            _run(connection, f"ALTER TABLE {ENTRIES.name} ADD COLUMN {name} {'TEXT' if name == SCOPE else 'INTEGER'}")
         self._patiently(lambda: _run(connection, "COMMIT"))
         _abandon(connection)
 
@@ -328,7 +328,7 @@ class SqliteStore(LedgerStore):
             raise LedgerUnavailable(f"{self.place!r} is another ledger than the one opened before. Put the first one back.")
         self.start = start
         # A missing column shows now, not at the first charge.
-        connection.execute(select(*(column for column in ENTRIES.c if column.name not in LATER)).limit(1)).first()
+        connection.execute(select(*(column for column in ENTRIES.c if column.name not in (*LATER, SCOPE))).limit(1)).first()
         return False
 
     def _make_durable(self, connection: Connection) -> None:
@@ -390,7 +390,7 @@ def _pragma(connection: Connection, name: str) -> Any:
 def _lacking(connection: Connection) -> list[str]:
     """Columns that were added later, and are not there yet."""
     found = {row.name for row in connection.exec_driver_sql(f"PRAGMA table_info({ENTRIES.name})")}
-    return [name for name in LATER if name not in found]
+    return [name for name in (*LATER, SCOPE) if name not in found]
 
 
 def _unindexed(connection: Connection) -> list[sa.Index]:

@@ -65,6 +65,15 @@ class ReadingTurn(ABC):
         """The entries of this account of kind "table" or "changed", oldest first: few, and asked for with every charge."""
         return [entry for entry in self.entries(account) if entry.kind in ("table", "changed")]
 
+    def of_parts(self, account: str, after: int = 0) -> list[Entry]:
+        """The charges of this account for parts of its table, with a number above `after`, oldest first: asked for with every
+        charge."""
+        return [entry for entry in self.entries(account) if entry.scope is not None and entry.seq > after]
+
+    def has_parts(self, account: str) -> bool:
+        """Whether this account was ever charged for a part of its table."""
+        return bool(self.of_parts(account))
+
     @abstractmethod
     def charge(self, seq: int) -> tuple[Entry | None, Entry | None]:
         """Entry number `seq`, and the commit that refers to it."""

@@ -44,6 +44,7 @@ ENTRIES = Table(
     Column("pure", NUMBER),
     Column("pure_budget", NUMBER),
     Column("pure_spent", NUMBER),
+    Column("scope", Text),
 )
 RELEASES = Table(
     "releases",
@@ -67,7 +68,10 @@ sa.Index("one_commit_each", ENTRIES.c.refers_to, unique=True, sqlite_where=REFER
 # By kind too: between two indexes that begin alike SQLite takes the one that happens to have been made last.
 DECLARED: dict[str, Any] = {"sqlite_where": IS_DECLARATION, "postgresql_where": IS_DECLARATION}
 DECLARATIONS_INDEX = sa.Index("declarations_by_kind", ENTRIES.c.account, ENTRIES.c.kind, ENTRIES.c.seq, **DECLARED)
-LATER_INDEXES = (RESERVES_INDEX, DECLARATIONS_INDEX)
+HAS_SCOPE = ENTRIES.c.scope.is_not(None)
+SCOPED: dict[str, Any] = {"sqlite_where": HAS_SCOPE, "postgresql_where": HAS_SCOPE}
+SCOPES_INDEX = sa.Index("charges_for_parts", ENTRIES.c.account, ENTRIES.c.scope, ENTRIES.c.seq, **SCOPED)
+LATER_INDEXES = (RESERVES_INDEX, DECLARATIONS_INDEX, SCOPES_INDEX)
 """What ledgers of before do not have."""
 
 INSERT = ENTRIES.insert()
@@ -77,6 +81,7 @@ OF_ACCOUNT = ALL.where(ENTRIES.c.account == bindparam("name"))
 FIRST = OF_ACCOUNT.limit(1)
 # Not in order: SQLite would rather read the whole account in order than sort a few entries.
 DECLARATIONS = select(ENTRIES).where(ENTRIES.c.account == bindparam("name"), IS_DECLARATION)
+OF_PARTS = select(ENTRIES).where(ENTRIES.c.account == bindparam("name"), HAS_SCOPE, ENTRIES.c.seq > bindparam("after"))
 ENDS = ALL.where(
     ENTRIES.c.seq.in_(
         [
@@ -148,6 +153,13 @@ class SqlReadingTurn(ReadingTurn):
     def declarations(self, account: str) -> list[Entry]:
         found = map(to_entry, self._connection.execute(DECLARATIONS, {"name": account}))
         return sorted(found, key=lambda entry: entry.seq)
+
+    def of_parts(self, account: str, after: int = 0) -> list[Entry]:
+        found = map(to_entry, self._connection.execute(OF_PARTS, {"name": account, "after": after}))
+        return sorted(found, key=lambda entry: entry.seq)
+
+    def has_parts(self, account: str) -> bool:
+        return self._connection.execute(OF_PARTS.limit(1), {"name": account, "after": 0}).first() is not None
 
     def charge(self, seq: int) -> tuple[Entry | None, Entry | None]:
         found = [to_entry(row) for row in self._connection.execute(CHARGE, {"number": seq})]

@@ -79,7 +79,7 @@ class Account:
     budget: int
     """All that may ever be spent, raises included."""
     spent: int
-    """All charges so far, released for or not."""
+    """All charges so far, released for or not; of disjoint parts of the table, the largest."""
     bounded: bool
     """False once something not private happened to this object: its total is no longer bounded by what was spent."""
     changed: int = 0
@@ -90,6 +90,14 @@ class Account:
     """The ε of all releases so far; None once one was not pure."""
     order: Fraction | None = None
     """The Rényi order of the ρ side; None unless the account counts either way."""
+    parted: bool = False
+    """Whether parts of the table were charged: what was spent is then what the record has paid that paid most."""
+
+    def seen_from(self, spent: int, pure_spent: int | None) -> Account:
+        """The account as it is for the records of a part, which have paid so much. What is used up is so for everybody."""
+        over = self.spent > self.budget
+        pure_over = self.pure_spent is None or (self.pure_budget is not None and self.pure_spent > self.pure_budget)
+        return replace(self, spent=self.spent if over else spent, pure_spent=self.pure_spent if pure_over else pure_spent)
 
     @property
     def remaining(self) -> int:
@@ -197,6 +205,8 @@ class Entry:
     """In such an account, what pure releases may cost after this entry."""
     pure_spent: int | None = None
     """In such an account, what all releases cost after this entry, if all were pure."""
+    scope: str | None = None
+    """Of a charge: the part of the table that it is for, as stored text; None for the whole table."""
 
     def charged(self, currency: str) -> int:
         """What a stream or release that counts in this currency was charged."""
@@ -220,6 +230,8 @@ class Due:
     """What is asked, as text."""
     currency: str | None = None
     """What `units` counts, where the account counts either way."""
+    scope: str | None = None
+    """The part of the table that it is for, as stored text; None for the whole table."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +256,8 @@ class Reservation:
     """The ε of all releases then, in an account that counts either way, if all were pure."""
     pure_budget: int | None = None
     """What pure releases may cost in all, in such an account."""
+    here: Account | None = None
+    """How the account stood then for whoever was charged: for the records of a part, where the charge is for one."""
 
 
 @dataclass(frozen=True)

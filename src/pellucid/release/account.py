@@ -33,6 +33,8 @@ class OpenAccount:
     """The Rényi order that the account was opened with, if it counts either way."""
     _zcdp: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     """How much was spent when all charges were known to be zCDP."""
+    scope: str | None = None
+    """The part of the table that is charged, as stored text; None for the whole table."""
     careful: bool = False
     """Whether a budget that did not say how it counts opened it: it pays for all that a zCDP account would, and speaks of ρ."""
 
@@ -69,7 +71,11 @@ class OpenAccount:
         # Whoever opens it says the same of what was spent: another session that knew no pure release, and this one.
         counts_either = opened.order is not None
         known = {} if counts_either and opened.spent and ledger.has_pure_charges(opened.name) else {"spent": opened.spent}
-        return cls(ledger, opened.name, budget, opened.changed, opened.order, known, careful)
+        return cls(ledger, opened.name, budget, opened.changed, opened.order, known, careful=careful)
+
+    def charging(self, scope: str | None) -> OpenAccount:
+        """The same account, of which the records of a part are charged."""
+        return replace(self, scope=scope, _zcdp={})
 
     def reserve(self, spend: Spend, *, key: str, request: str, by: str, purpose: str) -> Reservation:
         """Charge the account, if it still stands for the table that this session holds."""
@@ -77,7 +83,7 @@ class OpenAccount:
 
     def reserve_all(self, asked: Sequence[tuple[Spend, str, str]], *, by: str, purpose: str) -> list[Reservation]:
         """Charge the account for several requests at once, or for none; each is a price, a key and a text."""
-        dues = [Due(charge_units(spend.amount), key, request, spend.currency) for spend, key, request in asked]
+        dues = [Due(charge_units(spend.amount), key, request, spend.currency, self.scope) for spend, key, request in asked]
         paid = self.ledger.reserve_all(self.name, dues, by=by, purpose=purpose, changed=self.changed)
         for due, made in zip(dues, paid):
             if due.currency == "rho" and made.spent - due.units == self._zcdp.get("spent"):
@@ -90,15 +96,15 @@ class OpenAccount:
 
     @property
     def standing(self) -> Account:
-        """The account as the ledger has it now."""
-        return self.ledger.account(self.name)
+        """The account as the ledger has it now; for a part of the table, as it stands for the records there."""
+        return self.ledger.account(self.name, self.scope)
 
     @property
     def spent(self) -> Amount:
         stands = self.standing
         if self.counts_either and stands.pure_spent is None and stands.spent != self._zcdp.get("spent"):
             charges = [entry for entry in self.ledger.history(self.name) if entry.kind == "reserve"]
-            if all(entry.pure is None for entry in charges):
+            if all(entry.pure is None for entry in charges) and not stands.parted:
                 self._zcdp["spent"] = sum(entry.amount for entry in charges)
         return self._either_spent(stands) if self.counts_either else self.amount(stands.spent)
 
@@ -108,7 +114,9 @@ class OpenAccount:
 
     def left_after(self, stands: Account, paid: Sequence[Reservation]) -> Amount:
         """What was left when this was paid, of an account that stood like this before: nothing is read for it."""
-        if paid:
+        if paid and paid[-1].here is not None:
+            stands = paid[-1].here
+        elif paid:
             names = ("budget", "spent", "pure_spent", "pure_budget")
             stands = replace(stands, **{name: getattr(paid[-1], name) for name in names})
         return self.left_of(stands)
@@ -221,7 +229,10 @@ class OpenAccount:
 
     def _either_spent(self, stands: Account | Reservation) -> Amount:
         assert self.order is not None
-        return both.spent(stands, self.order, self.budget.delta, self.careful, stands.spent == self._zcdp.get("spent"))
+        # With parts, a pure charge may lie below the largest sum; then only the account's order is good for all of them.
+        parted = (stands.here is not None and stands.here.parted) if isinstance(stands, Reservation) else stands.parted
+        only = not parted and stands.spent == self._zcdp.get("spent")
+        return both.spent(stands, self.order, self.budget.delta, self.careful, only)
 
     def noise_is_private(self) -> bool:
         """Whether noise comes from the operating system; if not, the ledger remembers it before anything is released."""

@@ -75,6 +75,8 @@ class Certificate:
     """What `Session.audit` measured of this very request, on public records, before it was released; None where it was not."""
     engine: str | None = None
     """Where rows were read; None on certificates of earlier versions."""
+    part: dict[str, Any] | None = None
+    """The part of the table that was asked about; None for the whole table."""
 
     @property
     def private(self) -> bool:
@@ -94,7 +96,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         content = asdict(self)
-        for added_later in ("cells", "audited", "engine"):
+        for added_later in ("cells", "audited", "engine", "part"):
             if content[added_later] is None:
                 del content[added_later]
         return content
@@ -113,6 +115,7 @@ class Certificate:
         asked = "".join([f", by {self.by}" if self.by else "", f", for {self.purpose}" if self.purpose else ""])
         return [
             ("status", [self.status_line]),
+            *([("part of the table", _part_words(self.part, self.relation))] if self.part else []),
             ("guarantee of this release", self._guarantee()),
             ("spent on this account so far", [f"{_spent_words(total)}{unbounded}"]),
             ("what is protected", [f"{what}: {how}" for what, how in self.protects.items()]),
@@ -181,6 +184,16 @@ def _spent_words(total: dict[str, Any]) -> str:
     sides = total["sides"]
     pure = "" if sides["pure"] is None else f"pure ε = {sides['pure']:.6g} of {sides['pure_budget']:.6g}, and "
     return f"{pure}ρ = {sides['rho']:.6g} of {sides['rho_budget']:.6g}; all releases together stay within {budget}"
+
+
+def _part_words(part: dict[str, Any], relation: str) -> list[str]:
+    counted = (
+        "charged to the records in it: of parts that no record can share, the account has spent the largest sum and not all of them"
+        if part["apart"]
+        else "charged to everybody: a person's rows may lie in several parts, so that all of them add up"
+    )
+    moves = ["noise is made for a record that leaves it and another that enters it"] if relation == "replace" else []
+    return [part["said"], counted, "how many records are in it is secret", *moves]
 
 
 def _charge_words(charge: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ def certificate_of(
         assumptions=(*conditions, *_standing_assumptions(explainer, plan, account), *_of_labels(charges)),
         explainer=_asked(explainer, plan),
         account=account.name,
-        relation=public.relation,
+        relation=public.protects,
         unit=public.unit.text,
         epsilon=epsilon,
         delta=delta,
@@ -76,6 +76,7 @@ def certificate_of(
         entry=entry,
         versions=_versions(),
         cells=explainer.cell_policies(public.schema),
+        part=None if public.part is None else public.part.stored,
     )
 
 
@@ -118,7 +119,7 @@ def _status(private: bool, conditions: Sequence[str], explainer: Explainer, plan
 
 
 def _conditions(explainer: Explainer, plan: Plan) -> tuple[str, ...]:
-    unit, relation, conditions = plan.public.unit, plan.public.relation, []
+    unit, relation, conditions = plan.public.unit, plan.public.protects, []
     if not is_ours(type(explainer)):
         conditions.append(f"the explainer {type(explainer).__qualname__} is not part of Pellucid and was not reviewed")
     if not unit.column and unit.max_rows > 1:
@@ -151,6 +152,12 @@ def _standing_assumptions(explainer: Explainer, plan: Plan, account: OpenAccount
             f"the models were asked about {STRICT:,} records at a time, each time in a process of its own: they carry nothing "
             "from one such question to the next, but could within one"
         )
+    part = plan.public.part
+    if part is not None and part.apart:
+        listed.append(
+            "the account's table is the same in all its sessions unless it was said to have changed: a record that had moved to "
+            "another part would have paid in both"
+        )
     if not account.ledger.durable:
         listed.append("the ledger is in memory: the total spent is known to this process only")
     return (*listed, *explainer.assumptions(), *plan.assumptions)
@@ -172,8 +179,9 @@ def _asked(explainer: Explainer, plan: Plan) -> dict[str, Any]:
 
 
 def _bound_sources(explainer: Explainer, plan: Plan) -> dict[str, str]:
-    schema = plan.public.schema
-    sources = {name: schema[name].source or "declared in the schema, no source given" for name in explainer.columns(schema)}
+    schema, part = plan.public.schema, plan.public.part
+    names = dict.fromkeys((*explainer.columns(schema), *(() if part is None else part.where.columns)))
+    sources = {name: schema[name].source or "declared in the schema, no source given" for name in names}
     asked = explainer.only_asked(plan)
     for model in explainer.models:
         ready = model.ready(schema)

@@ -41,7 +41,7 @@ class Door:
         return query
 
     def _charge(self, stage: str, query: Query, how: Mechanism, spend: Spend, claims: tuple[str, ...]) -> Charge:
-        return noise_charge(stage, spend.amount, query, how, self.public.relation, self.public.unit, *claims)
+        return noise_charge(stage, spend.amount, query, how, self.public, *claims)
 
     def _totals(self, query: Query, how: Mechanism) -> list[int]:
         """Exact integers that this noise will be added to."""
@@ -68,7 +68,7 @@ class Door:
     def _chosen(self, stage: str, choice: Choice, how: Choosing, spend: Spend) -> list[Any]:
         """A private choice by exact totals."""
         _check_cost(how.cost, spend)
-        self._pay(choice_charge(stage, spend.amount, choice, how, self.public.relation, self.public.unit))
+        self._pay(choice_charge(stage, spend.amount, choice, how, self.public))
         return shielded(lambda: choice.score.pick(self._exact(choice.of), how))
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class IndividualAsk(Door):
     def _charge(self, stage: str, query: Query, how: Mechanism, spend: Spend, claims: tuple[str, ...]) -> Charge:
         (part,) = released_parts(query)
         worth = f"{part.released.scale_text}; each record pays its own part of the guarantee charged at the opening"
-        return noise_charge(stage, Fraction(0), query, how, self.public.relation, self.public.unit, *claims, worth=worth)
+        return noise_charge(stage, Fraction(0), query, how, self.public, *claims, worth=worth)
 
     def _totals(self, query: Query, how: Mechanism) -> list[int]:
         assert isinstance(query, Sum)

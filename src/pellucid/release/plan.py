@@ -15,6 +15,7 @@ from ..public.schema import Relation, Schema, Unit
 from ..query import Choice, Query, calibrated, calibrated_choice, released_parts
 from ..query.bounds import CountedBox
 from ..query.functions import FunctionTrial
+from .part import Part
 
 WHOLE = Fraction(1)
 
@@ -34,6 +35,18 @@ class Public:
     """A public guess of it."""
     strict: bool = False
     """Whether models are asked in processes of their own."""
+    part: Part | None = None
+    """The part of the table that is asked about; None for the whole table."""
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many contributions one person can have in a total, or can change in that of a part."""
+        return self.unit.rows_per_unit * (1 if self.part is None else self.part.changes)
+
+    @property
+    def protects(self) -> Relation:
+        """Under which neighbours the guarantee holds: those of the account."""
+        return self.relation if self.part is None else self.part.relation
 
     @property
     def count_needed(self) -> bool:
@@ -73,11 +86,11 @@ class Public:
 
     def mechanism(self, query: Query, share: Fraction = WHOLE) -> Mechanism:
         """The noise this query would get for a share of the spend."""
-        return calibrated(query, self.relation, self.unit.rows_per_unit, self.spend.part(share))
+        return calibrated(query, self.relation, self.rows_per_unit, self.spend.part(share))
 
     def choosing(self, choice: Choice, share: Fraction = WHOLE) -> Choosing:
         """How sharp this choice would be for a share of the spend."""
-        return calibrated_choice(choice, self.relation, self.unit.rows_per_unit, self.spend.part(share))
+        return calibrated_choice(choice, self.relation, self.rows_per_unit, self.spend.part(share))
 
     def stage(self, name: str, query: Query | Choice, share: Fraction = WHOLE) -> Stage:
         """A stage whose question is known now: it is calibrated here, once."""
@@ -182,7 +195,9 @@ class Plan:
 
     def __str__(self) -> str:
         """The stages in words, for whoever asks what a release would do."""
-        lines = [f"for {self.public.spend.text}, under {self.public.relation} neighbours, {self.public.unit.text}:"]
+        lines = [f"for {self.public.spend.text}, under {self.public.protects} neighbours, {self.public.unit.text}:"]
+        if self.public.part is not None:
+            lines.append(f"  of {self.public.part.where.text}, whose number is secret")
         for stage in self.stages:
             how = stage.how
             if how is None:

@@ -19,9 +19,12 @@ from ..ledger.accounting import CURRENCY, Amount, Budget, Kind
 from ..mechanisms import Currency, Spend
 from ..public.row_wise import tried
 from ..public.schema import Relation, Schema, Unit
+from ..query import Sum
+from ..query.bounds import Cells
 from .account import OpenAccount
 from .explainer import Explainer
 from .explanation import Explanation, from_json
+from .part import Part
 from .plan import Plan, Public
 from .preview import Outlook, Preview
 from .rehearsal import seconds
@@ -38,6 +41,10 @@ class Course:
 
     outlook: Outlook
     plans: tuple[Plan, ...]
+
+
+def _no_map(rows: Any) -> Any:
+    raise AssertionError("nothing is read for a preview")
 
 
 class Planning:
@@ -59,6 +66,12 @@ class Planning:
     _engine: Engine
     _trials: Trials
     _rows: int | None
+    _part: Part | None
+    """The part of the table that this session is about; None for the whole table."""
+    _guessed: bool
+    """Whether nobody said how many records are in the part."""
+    _table: Any
+    """The session on the whole table."""
 
     @property
     def remaining(self) -> Amount:
@@ -123,6 +136,7 @@ class Planning:
                 *expected.notes,
                 *remarks,
                 *([RECORD_NOTE] if once else []),
+                *self._of_part(plan.public),
                 *([plan.useless] if plan.useless else []),
             ),
             free,
@@ -131,6 +145,30 @@ class Planning:
             expected.at_most,
             expected.instead,
             partial(seconds, explainer, plan),
+        )
+
+    def _of_part(self, public: Public) -> list[str]:
+        """What has to be said of a part of the table, from public things."""
+        if public.part is None or public.expected_rows is None:
+            return []
+        supposed = f"about {public.expected_rows:,} records are supposed to be in this part"
+        if self._guessed:
+            supposed += ", its share of the declared values; say where(..., expected_rows=) if you know better"
+        small = self._too_small(public)
+        return [supposed, *([small] if small else [])]
+
+    def _too_small(self, public: Public) -> str:
+        """That a part of the expected size would not be seen; empty if it would, or nobody has guessed."""
+        if public.part is None or public.expected_rows is None:
+            return ""
+        # Even all of the price, spent on nothing but their number, would leave it this uncertain.
+        counting = public.mechanism(Sum(_no_map, Cells(1)))
+        error = counting.law.times(1 / Cells(1).one).half_width(0.95)
+        if error < public.expected_rows:
+            return ""
+        return (
+            f"{public.part.where.text}: about {public.expected_rows:,} records are expected there, and for {public.spend.text} "
+            f"even their number would be uncertain by ±{error:,.0f}: such a part cannot be seen; pay more, or join it with others"
         )
 
     def _previewed_list(self, items: Items, cost: dict[str, Any], kind: Kind | None) -> Previews:
@@ -373,7 +411,9 @@ class Planning:
         explainer.columns(self.schema)
         for model in explainer.models:
             tried(model, self.schema, self._engine.asking, again)
-        public = Public(self.schema, self.neighbors, self.unit, spend, self._rows, self.expected_rows, self._engine.asking.strict)
+        relation: Relation = self.neighbors if self._part is None else "add-remove"
+        strict = self._engine.asking.strict
+        public = Public(self.schema, relation, self.unit, spend, self._rows, self.expected_rows, strict, self._part)
         plan = explainer.plan(public)
         if not isinstance(plan, Plan):
             raise PlanError(

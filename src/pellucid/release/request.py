@@ -58,6 +58,7 @@ def request_of(explainer: Explainer, public: Public, **more: Any) -> Request:
         "expected_rows": public.expected_rows,
         **_left_out(explainer, public),
         **_grouped(explainer, public),
+        **({} if public.part is None else {"part": public.part.stored}),
         **more,
     }
     asked = {
@@ -72,7 +73,7 @@ def request_of(explainer: Explainer, public: Public, **more: Any) -> Request:
 
 def audit_key(request: Request, public: Public) -> str:
     """What the audit of a request is known by. An account has one relation and one unit; whoever keeps audits may change them."""
-    return _digest(f"{request.text} {public.relation} {public.unit.text}")
+    return _digest(f"{request.text} {public.protects} {public.unit.text}")
 
 
 def is_answered_by(explainer: Explainer, public: Public, stored: Explanation) -> bool:

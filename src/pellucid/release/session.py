@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
-from ..engine import open_engine
+from ..engine import PartEngine, open_engine
 from ..engine.apart import apart
 from ..engine.check import DataCheck
 from ..engine.sandbox import Outcomes
@@ -20,11 +22,13 @@ from ..mechanisms import Spend, source
 from ..public.asking import Asking
 from ..public.row_wise import kept_as_tried, tried
 from ..public.schema import Schema, Unit, check_relation
+from ..public.where import Where
 from .account import OpenAccount
 from .certify import Asker
 from .explainer import Explainer, Interactive, S
 from .explanation import Explanation, from_json
 from .orders import Order, carried_out
+from .part import Part
 from .plan import Plan, Public
 from .planning import Planning
 from .released import Released
@@ -90,6 +94,7 @@ class Session(Planning):
         self._engine = open_engine(data, schema, self.neighbors, self.unit, workers)
         self._trials = Trials(schema)
         self._audited: dict[str, str] = {}
+        self._part, self._guessed, self._table = None, False, self
         self._rows = self._engine.units if self.neighbors == "replace" else None
         if self._rows == 0:
             nobody = "the table is empty" if self.unit.column is None else f"no row has an id in {self.unit.column!r}"
@@ -117,7 +122,52 @@ class Session(Planning):
 
     def __repr__(self) -> str:
         """What was declared, and nothing of the table."""
-        return f"Session({self.name!r}, {self.budget}, {self.neighbors!r}, unit: {self.unit.text})"
+        part = "" if self._part is None else f", where {self._part.where.text}"
+        return f"Session({self.name!r}, {self.budget}, {self.neighbors!r}, unit: {self.unit.text}{part})"
+
+    def where(
+        self, conditions: Mapping[str, Any] | None = None, /, *, expected_rows: int | None = None, **named: Any
+    ) -> Session:
+        """A session on a part of the same table, with the same account: the records for which a public condition holds.
+
+        A condition names declared columns: of a category a value or a list of values, of a number or date a pair, from the first
+        up to and not with the second (None leaves an end open). Columns whose names are no words are given as a mapping. A record
+        whose cell says nothing is in no part.
+
+        Releases of parts that no record can share cost the account the largest of their sums, those of parts that overlap, and of
+        the whole table, add up. With an id column a person's rows may lie in several parts, and all of them add up.
+
+        How many records are in a part is secret, also under replace. `expected_rows` is a public guess of it, for previews; by
+        default it is the share that the condition has of the declared values.
+
+        >>> import pellucid as pel
+        >>> schema = pel.Schema({"age": pel.Number(0, 99, integer=True), "ward": pel.Category(["A", "B", "C"])})
+        >>> people = {"age": [20, 40, 60] * 100, "ward": ["A", "B", "C"] * 100}
+        >>> session = pel.Session(people, schema, budget=pel.Budget(epsilon=1.0), neighbors="add-remove", expected_rows=300)
+        >>> for ward in "ABC":
+        ...     _ = session.where(ward=ward).release(pel.Distribution("age", bins=10), epsilon=0.25)
+        >>> session.spent, session.remaining
+        (ε = 0.25, ε = 0.75)
+        """
+        if conditions is not None and not isinstance(conditions, Mapping):
+            raise PlanError("where: give conditions by name, where(region='north'), or as one mapping from columns to them.")
+        if expected_rows is not None and (
+            not isinstance(expected_rows, int) or isinstance(expected_rows, bool) or expected_rows < 1
+        ):
+            raise PlanError(f"expected_rows={expected_rows!r}: give a public guess of the number of records, at least 1.")
+        said = Where.of(self.schema, {**(conditions or {}), **named})
+        where = said if self._part is None else self._part.where.both(said)
+        part, whole = Part(where, self.neighbors, self.unit), self._table
+        made = copy.copy(self)
+        made._part, made._audited = part, {}
+        made._account = self._account.charging(part.scope)
+        people = whole._rows or whole.expected_rows
+        made.expected_rows = expected_rows or (None if people is None else max(1, round(people * where.share)))
+        made._rows, made._guessed = None, expected_rows is None
+        made._engine = PartEngine(whole._engine, where)
+        made._engine.asking = Asking.about(made.expected_rows, whole._engine.asking.apart)
+        made._table = whole
+        return made
 
     def _repr_html_(self) -> str:
         """In a notebook: the account, what was declared, and what is left."""
@@ -180,6 +230,7 @@ class Session(Planning):
         alone = checked(explainer)
         plan = self._best(alone, self._account.prices(**cost, kind=kind), again=True, fresh=fresh, share=share is not None)
         self._check_whole(alone)
+        self._warn(plan)
         with kept_as_tried(alone.models, self.schema, self._engine.asking):
             order = self._ordered("", alone, plan, fresh)
             (made,), _ = carried_out([order], self._engine, self._account, asker, self._audited)
@@ -202,6 +253,8 @@ class Session(Planning):
                 orders.append(self._ordered(name, explainer, plan, fresh, orders))
                 if not orders[-1].free:
                     self._trials.run(plan.trial, again=True)
+            for plan in course.plans:
+                self._warn(plan)
             stood = self._account.standing
             found, paid = carried_out(orders, self._engine, self._account, asker, self._audited)
         made = [i for i, one in enumerate(found) if isinstance(one, Explanation)]
@@ -226,6 +279,12 @@ class Session(Planning):
         stored = self._stored(request, explainer, plan.public)
         like = next((i for i, one in enumerate(earlier) if one.request.key == request.key and not one.free), None)
         return Order(name, explainer, plan, request, None if stored is None else self._replayed(stored), like)
+
+    def _warn(self, plan: Plan) -> None:
+        """Before it is paid for: that noise would hide a part of the expected size."""
+        said = self._too_small(plan.public)
+        if said:
+            warnings.warn(f"{said}. Nothing was charged yet.", UserWarning, stacklevel=3)
 
     def _check_whole(self, explainer: Explainer) -> None:
         if explainer.asks_one_by_one:
@@ -325,6 +384,11 @@ class Session(Planning):
         # The room of audits lies above this one, and is opened when somebody asks.
         from ..audit import World, play
 
+        if self._part is not None:
+            raise PlanError(
+                "audit() is for the whole table: audit the same release there. A part's is that of a table under add-remove, "
+                "with noise for two records where the account is for replace."
+            )
         plan = self.plan(explainer, epsilon=epsilon, rho=rho, share=share, kind=kind)
         if explainer.asks_one_by_one:
             raise PlanError(

@@ -121,6 +121,10 @@ class Channel:
         `again` makes the sum, and its price, of a question from what the ledger has about it.
         """
         public = self.plan.public
+        if public.part is not None:
+            raise PlanError(
+                "accounting='individual' is for the whole table: what a record pays in a part is not settled. Leave it out here."
+            )
         check_individual(public.relation, public.unit)
         for entry, _ in self._thread():
             if entry.kind == "reserve" and entry.amount:

@@ -79,7 +79,7 @@ class MomentsOracle:
 
     def _bits(self, rho: Fraction) -> int:
         """The grid of φ: fine where noise is small, coarse where it is large, so that its scale stays within the sampler's."""
-        rows = self._ask.public.unit.rows_per_unit
+        rows = self._ask.public.rows_per_unit
         return max(6, min(24, 19 + math.floor(math.log2(math.sqrt(2 * float(rho)) / rows))))
 
     def _on_grid(self, phi: np.ndarray, bits: int) -> tuple[int, ...]:
