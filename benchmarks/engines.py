@@ -173,7 +173,8 @@ def draw(sizes: list[int], taken: dict[tuple[str, str], list[float]], picture: P
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     millions = np.array(sizes) / 1e6
     for axes, name in zip(figure.subplots(1, len(names)), names):
-        for colour, ((engine, _), seconds) in zip(("#0072b2", "#d55e00", "#009e73"), [e for e in taken.items() if e[0][1] == name]):
+        lines = [(engine, seconds) for (engine, what), seconds in taken.items() if what == name]
+        for colour, (engine, seconds) in zip(("#0072b2", "#d55e00", "#009e73"), lines):
             axes.plot(millions, seconds, "o-", color=colour, ms=4)
             axes.annotate(engine, (millions[-1], seconds[-1]), (5, 0), textcoords="offset points", va="center", color=colour)
         axes.set(xlim=(0, millions[-1] * 1.45), ylim=(0, None), xlabel="million rows", ylabel="seconds")

@@ -47,7 +47,9 @@ def totals(data, example, relation, unit, **more):
     """All exact totals of one release, in the order in which they were asked for; or why there is none."""
     source.current, found = Repeatable("opening"), []
     try:
-        session = pel.Session(data, SCHEMA, budget=pel.Budget(epsilon=9), neighbors=relation, unit=unit, expected_rows=400, **more)
+        session = pel.Session(
+            data, SCHEMA, budget=pel.Budget(epsilon=9), neighbors=relation, unit=unit, expected_rows=400, **more
+        )
         read = session._engine.totals
         session._engine.totals = lambda query, kept=None: found.append(read(query, kept)) or found[-1]
         source.current = Repeatable("release")

@@ -48,15 +48,23 @@ class TestOnAFile(EngineConformance):
 
 
 class TestOnAFolder(EngineConformance):
+    options: dict[str, int] = {}
+
     def make(self, frame, schema, relation="replace", unit=UNITS[0]):
         for name, start, stop in (("a", 0, 20), ("b", 20, 21), ("c/d", 21, len(frame))):
             path = self.folder / f"{name}.parquet"
             path.parent.mkdir(exist_ok=True)
             frame.iloc[start:stop].to_parquet(path)
-        return LocalEngine(self.folder, schema, relation, unit)
+        return LocalEngine(self.folder, schema, relation, unit, **self.options)
 
     def change(self, frame):
         frame.iloc[20:21].assign(age=16.0).to_parquet(self.folder / "b.parquet")
+
+
+class TestOnALargeFolder(TestOnAFolder):
+    """Orders go through files; batches of rows end where files of the table do."""
+
+    options = {"held": 300}
 
 
 @pytest.mark.slow

@@ -52,14 +52,15 @@ def workers(request):
 @pytest.mark.parametrize("unit", UNITS[::2], ids=lambda u: u.text)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_integers_of_one_process(relation, unit, workers, tmp_path):
-    """In memory and on a file whose row groups are not where ranges of rows end; through buckets of many sizes."""
+    """In memory and on files whose row groups are not where ranges of rows end; through buckets of many sizes."""
     frame = people(5000, seed=4)
-    frame.to_parquet(tmp_path / "people.parquet", row_group_size=700)
+    for i, start in enumerate(range(0, 5000, 900)):
+        frame.iloc[start : start + 900].to_parquet(tmp_path / f"{i}.parquet", row_group_size=70)
     with written_keys():
         alone = LocalEngine(frame, SCHEMA, relation, unit)
     couples = [over(Couples(2))] if relation == "replace" and unit.column is None else []
     every = [Joint([*OF_RECORDS, *OF_CONDITIONS]), OF_RECORDS[4], over(Pairs()), over(Pairs(2)), over(Blocks(7)), *couples]
-    for data, options in ((frame, {}), (tmp_path / "people.parquet", {"held": 20_000, "batch_rows": 300})):
+    for data, options in ((frame, {}), (tmp_path, {"held": 20_000, "batch_rows": 300})):
         with written_keys():
             engine = ProcessEngine(data, SCHEMA, relation, unit, workers=workers, **options)
         for query in every:

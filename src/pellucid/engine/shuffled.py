@@ -118,11 +118,23 @@ def buckets_for(rows: int, work: Work, held: int) -> int:
     return max(1, -(-8 * rows * (len(work.columns) + 8) // held))
 
 
+def labelled(batches: Iterable[Rows], labels: Iterator[np.ndarray]) -> Iterator[tuple[Rows, np.ndarray]]:
+    """Batches of rows with their labels. Those of rows end where a file does, those of labels need not."""
+    waiting = np.empty((0, 2), dtype=np.uint64)
+    for rows in batches:
+        while len(waiting) < len(rows):
+            waiting = np.concatenate([waiting, next(labels)])
+        yield rows, waiting[: len(rows)]
+        waiting = waiting[len(rows) :]
+    if len(waiting) or next(labels, None) is not None:
+        raise AssertionError("there are more labels than rows")
+
+
 def _shuffle(engine: Reader, work: Work, labels: Labels, file: int, blocks: int = 0) -> Shuffle:
     """Write all rows, in one pass."""
     buckets, start, chunks = buckets_for(engine.rows, work, engine.held), 0, []
     fields: Fields = {}
-    for rows, found in zip(engine.read(work, LARGE), engine.labels(labels, LARGE), strict=True):
+    for rows, found in labelled(engine.read(work, LARGE), engine.labels(labels, LARGE)):
         arrays = arrays_of(rows, found, start)
         fields = fields or fields_of(work, rows.parts is not None)
         place = bucket_of_block(arrays[LABEL], blocks, buckets) if blocks else bucket_of(arrays[LABEL], buckets)

@@ -30,7 +30,7 @@ from .kernel import Work
 from .orders import bucket_of
 from .payload import Receiver
 from .shield import CHANGED_SINCE, shielded
-from .shuffled import LARGE, arrays_of, fields_of, pairs_of
+from .shuffled import LARGE, arrays_of, fields_of, labelled, pairs_of
 from .spill import Chunk, Shuffle
 from .tables import Table, mapped
 
@@ -86,8 +86,7 @@ class Worker:
         """Where some rows were written."""
         own, chunks = self.setting.own, []
         fields = fields_of(work, self.parts is not None)
-        batches = zip(self.read(work, LARGE, start, stop), self.labels(labels, LARGE, start, stop), strict=True)
-        for rows, found in batches:
+        for rows, found in labelled(self.read(work, LARGE, start, stop), self.labels(labels, LARGE, start, stop)):
             arrays = arrays_of(rows, found, start)
             place = bucket_of(arrays[spill.LABEL], buckets)
             chunk = spill.write(self.setting.files[own], own, start, place, buckets, arrays, fields)
