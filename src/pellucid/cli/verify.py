@@ -84,7 +84,8 @@ def _stood(total: Any, ledger: Ledger, paid: Entry) -> bool:
 
 def _unlike(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
     """The names under which two mappings do not say the same."""
-    return [name for name in sorted({*ours, *theirs}) if name not in ours or name not in theirs or not _same(ours[name], theirs[name])]
+    shared = {name for name in ours.keys() & theirs.keys() if _same(ours[name], theirs[name])}
+    return sorted((ours.keys() | theirs.keys()) - shared)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -28,7 +28,9 @@ def suits(stands: Account, spend: Spend, other: Spend, share: bool) -> bool:
     return not ended and (share or cost <= asked or asked + LEAST > stands.remaining)
 
 
-def spent(stands: Account | Reservation | Entry, order: Fraction, delta: float, careful: bool = False, only: bool = False) -> Amount:
+def spent(
+    stands: Account | Reservation | Entry, order: Fraction, delta: float, careful: bool = False, only: bool = False
+) -> Amount:
     """What was spent, now or when a release was paid for: the smaller of what the two ways of counting say.
 
     `only`: all that was charged is zCDP, and so may be converted at any order, not only at the account's.

@@ -261,7 +261,7 @@ def either_total_of(stands: Account | Reservation | Entry, delta: float, spent: 
 
 
 def totals_since(ledger: Ledger, paid: Entry) -> Iterator[dict[str, Any]]:
-    """All that certificates of a release may say of its account: how it stood when it was paid, and whenever it was asked again."""
+    """What certificates of a release may say of its account: how it stood when this was paid, or at any time since."""
     account = ledger.account(paid.account)
     delta, order = float(account.delta), account.order
     for entry in ledger.history(paid.account):

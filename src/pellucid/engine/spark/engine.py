@@ -231,8 +231,10 @@ def _split(totals: list[int], parts: Sequence[Sum]) -> list[list[int]]:
 
 
 def _before(counts: np.ndarray, cyclic: bool = True) -> np.ndarray:
-    """For every bucket the one before it that is not empty; NOWHERE where it is the only one, or the first of an order that is not
-    cyclic: of an odd number of records the last one would be given a partner that has one already."""
+    """For every bucket the one before it that is not empty; NOWHERE where it is the only one.
+
+    Nor has the first bucket one where the order is not cyclic: the last of an odd number would get a partner that has one.
+    """
     before, filled = np.full(len(counts), NOWHERE), np.flatnonzero(counts)
     if len(filled) > 1:
         before[filled] = np.roll(filled, 1)
