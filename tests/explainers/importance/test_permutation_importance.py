@@ -118,17 +118,21 @@ def test_a_cap_is_chosen_near_the_quantile_and_losses_stop_there(silent):
 
 
 def test_a_private_cap_makes_the_noise_smaller():
-    """A wide declared range and small losses: what the cap is for. One in five draws of the choice is a cap far too large."""
-    ratios = []
-    for seed in range(5):
+    """A wide declared range and small losses: what the cap is for.
+
+    Bars become a thousand times shorter with a chance of .74, found in 120 releases with other seeds; the others choose a cap
+    that is too large. With .74, fewer than 20 of 40 have a chance of .0003.
+    """
+    shorter = 0
+    for seed in range(40):
         with noise(Seeded(seed)):
             found, plain = (
                 session(table(3000), 5.0, schema=WIDE).release(pel.PermutationImportance(WIDE_MODEL, "y", cap=cap), share=1)
                 for cap in (None, "range")
             )
         widths = [np.ptp(e.interval(), axis=0).max() for e in (found, plain)]
-        ratios.append(widths[1] / widths[0])
-    assert np.median(ratios) > 1000
+        shorter += widths[0] < widths[1] / 1000
+    assert shorter >= 20
     assert [c["stage"] for c in found.certificate.charges] == ["cap", "losses", "moved"]
 
 
