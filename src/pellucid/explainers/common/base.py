@@ -61,10 +61,13 @@ class OfGroups(OfModel):
 
     def grouping(self, schema: Schema) -> Groups:
         """The groups of features of the model: those given, or what the model uses of those that the schema declares."""
-        used = self.model.features or tuple(schema)
-        if self.groups is None:
-            return schema.groups.among(used)
-        return Groups.of(self.groups).checked(used, list(schema))
+        return grouped(None if self.groups is None else Groups.of(self.groups), self.model, schema)
+
+
+def grouped(given: Groups | None, model: Model, schema: Schema) -> Groups:
+    """The groups that were given, checked, or what a model uses of those of the schema."""
+    used = model.features or tuple(schema)
+    return schema.groups.among(used) if given is None else given.checked(used, list(schema))
 
 
 @dataclass(frozen=True)

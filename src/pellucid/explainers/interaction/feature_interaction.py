@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import PlanError
 from ...public.black_box import BlackBox
 from ...public.frozen import settle
+from ...public.groups import Groups
 from ...public.model import Model
 from ...public.schema import Schema
 from ...release.door import Ask
@@ -19,7 +20,7 @@ from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public
 from ...release.verdict import enough
 from ...sensitivity import Flow
-from ..common.base import OfModel, keep_whole_number, once_positional
+from ..common.base import OfGroups, keep_whole_number, once_positional
 from .overall import OverallH
 from .pairwise import PairwiseH
 from .ranked import RankedH
@@ -29,7 +30,7 @@ from .statistic import HStatistic
 
 @once_positional("points")
 @dataclass(frozen=True)
-class FeatureInteraction(OfModel):
+class FeatureInteraction(OfGroups):
     """How strongly features interact in a model: Friedman's H-statistic, from 0 (effects add up) to 1 (nothing but interaction).
 
     `FeatureInteraction(model, "age")` is about pairs: H of age with every other feature k, the part of their joint partial
@@ -51,6 +52,9 @@ class FeatureInteraction(OfModel):
     pairs of values as common as they are there. The model is asked about nobody. There are no error bars: what three features
     have to do with each other beyond pairs is not in such records.
 
+    A group of features counts as one: its values are combinations of those of its features, or, where these are many and have two
+    values each, which one of them is set.
+
     Pairs ask the model for (values of the feature) × (values of all others) predictions a record, each feature with all others
     for three times the sum of the values.
 
@@ -67,7 +71,7 @@ class FeatureInteraction(OfModel):
     """
 
     feature: str | None = None
-    """The feature whose pairs are asked about; left out, each feature with all others together."""
+    """The feature or group whose pairs are asked about; left out, each with all others together."""
     _: KW_ONLY
     points: int | None = None
     """Values that a number is rounded to; left out, as many as pay at this number of rows and ε."""
@@ -98,11 +102,12 @@ class FeatureInteraction(OfModel):
     @property
     def statistic(self) -> HStatistic:
         """What is asked: statistics that share their name and the rounded features, but neither questions nor results."""
+        given = None if self.groups is None else Groups.of(self.groups)
         if self.ranking:
-            return RankedH(self.model, self.points, self.feature)
+            return RankedH(self.model, self.points, self.feature, groups=given)
         if self.feature is None:
-            return OverallH(self.model, self.points)
-        return PairwiseH(self.model, self.points, self.feature)
+            return OverallH(self.model, self.points, groups=given)
+        return PairwiseH(self.model, self.points, self.feature, groups=given)
 
     @property
     def features(self) -> tuple[str, ...]:

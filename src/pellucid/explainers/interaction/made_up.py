@@ -85,15 +85,14 @@ def made_up(features: Sequence[Rounding], counts: Sequence[np.ndarray], tables: 
             continue
         table = tables[before, i] if before < i else tables[i, before].T
         groups[i] = _drawn_by(groups[before], table, feature.weights, rng)
-    columns = {}
+    columns: Columns = {}
     for i, feature in enumerate(features):
         cells = np.arange(len(counts[i]))
         inside = np.where(feature.group == np.arange(feature.group.max() + 1)[:, None], counts[i], 0.0)
         alone = (feature.group == np.arange(len(inside))[:, None]).astype(float)
         # A group that nobody is in is drawn by all of its cells.
         inside = np.where(inside.sum(axis=1, keepdims=True) > 0, inside, alone)
-        places = np.append(feature.points, np.nan)
-        columns[feature.name] = places[cells[_drawn_by(groups[i], inside, feature.weights, rng)]]
+        columns |= feature.columns(cells[_drawn_by(groups[i], inside, feature.weights, rng)])
     return columns
 
 

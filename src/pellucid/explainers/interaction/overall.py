@@ -45,7 +45,10 @@ class OnCurves:
 
     def along(self, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each feature: predictions at all of its values, and which of them stands for the record."""
-        answers = rows.predict_along(self.model, [(f.name, f.values) for f in self.features])
+        if any(f.cells is not None for f in self.features):
+            answers = rows.predict_table(self.model, [f.changes(value) for f in self.features for value in f.values])
+        else:
+            answers = rows.predict_along(self.model, [(f.name, f.values) for f in self.features])
         tables = np.split(answers, np.cumsum([len(f.values) for f in self.features])[:-1], axis=1)
         return [(table, f.index(rows)) for table, f in zip(tables, self.features)]
 
@@ -136,7 +139,7 @@ class OverallH(MeasuredH):
 
     def run(self, ask: Ask) -> Explanation:
         details: Details = ask.plan.details
-        columns, (lo, hi) = tuple(details.layout.sizes), self.model.output
+        columns, (lo, hi) = details.layout.columns, self.model.output
         features, _ = rounded(ask, details.layout)
         curve = ask.total("curves", Sum(OnCurves(self.model, features), details.layout.box, columns=columns)).mean()
         *curves, ends = np.split(curve.values, np.cumsum([len(feature.values) for feature in features]))
@@ -157,7 +160,7 @@ class OverallH(MeasuredH):
             for cap, v, c, feature in zip(caps, final.values, curves, features)
         ]
         return OverallInteractions(
-            features=columns,
+            features=tuple(details.layout.sizes),
             values=h_of(squares),
             squares=np.array(squares),
             grids=grids_of(features, ask.public.schema),

@@ -17,7 +17,18 @@ from ...sensitivity import Flow
 from .energies import debiased
 from .results import PairInteractions
 from .rounding import Rounding
-from .statistic import KNOWN, SPREAD_SHARE, Layout, MeasuredH, expected_h, grids_of, h_of, rounded, rounded_flow
+from .statistic import (
+    KNOWN,
+    SPREAD_SHARE,
+    Layout,
+    MeasuredH,
+    expected_h,
+    grids_of,
+    h_of,
+    refuse_member,
+    rounded,
+    rounded_flow,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +40,7 @@ class OnTables:
     others: tuple[Rounding, ...]
 
     def __call__(self, rows: Rows) -> np.ndarray:
-        pairs = [{self.first.name: a, o.name: b} for o in self.others for a in self.first.values for b in o.values]
+        pairs = [self.first.changes(a) | o.changes(b) for o in self.others for a in self.first.values for b in o.values]
         return rows.predict_table(self.model, pairs)
 
 
@@ -55,6 +66,7 @@ class PairwiseH(MeasuredH):
         return {name: size for name, size in sizes.items() if name != self.feature}
 
     def plan(self, public: Public) -> Plan:
+        refuse_member(self.feature, self.parts(public.schema))
         return Plan(public, (self.spread(public), Stage("tables", self.share)), self.layout(public))
 
     def run(self, ask: Ask) -> Explanation:
@@ -62,7 +74,7 @@ class PairwiseH(MeasuredH):
         features, total = rounded(ask, layout)
         first = next(feature for feature in features if feature.name == self.feature)
         others = tuple(feature for feature in features if feature.name != self.feature)
-        answer = ask.total("tables", Sum(OnTables(self.model, first, others), layout.box, columns=tuple(layout.sizes)))
+        answer = ask.total("tables", Sum(OnTables(self.model, first, others), layout.box, columns=layout.columns))
         radius = self.model.range / 2
         surface, law = layout.box.centre + radius * answer.numbers / total, answer.noise.times(radius / total)
         ends = np.cumsum([len(first.values) * len(other.values) for other in others])[:-1]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from ...public.rows import Rows, weighted
-from ...public.schema import Schema
 from ...query import Sum
 from ...query.bounds import CrossCells
 from ...release.door import Ask
@@ -19,8 +18,8 @@ from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...sensitivity import Flow
 from .made_up import links, made_up, shown_counts, shown_table
 from .results import RankedInteractions
-from .rounding import Rounding, cell_counts, noisy_counts, rounded_size
-from .statistic import MOST, HStatistic, h_of, noise_in
+from .rounding import Part, Rounding, cell_counts, noisy_counts, rounded_size
+from .statistic import MOST, HStatistic, h_of, noise_in, refuse_member
 
 PAIR_SHARE = Fraction(60, 100)
 """Of the spend, for counts of pairs, where they are asked."""
@@ -56,6 +55,8 @@ class Details:
     """What the plan settles."""
 
     columns: tuple[str, ...]
+    parts: dict[str, Part]
+    """The features and groups that interact."""
     groups: int
     """Of the values of a feature, that pairs are counted by; 1 where they are not."""
     pairs: CrossCells | None
@@ -73,17 +74,19 @@ class RankedH(HStatistic):
         return self.model.features if self.feature is None else (self.feature,)
 
     def plan(self, public: Public) -> Plan:
-        columns = self.columns(public.schema)
+        columns, parts = self.columns(public.schema), self.parts(public.schema)
+        refuse_member(self.feature, parts)
+        counts = cell_counts(parts, columns)
         for groups in GROUPS:
-            sizes = [rounded_size(public.schema[name], groups) for name in columns]
+            sizes = [rounded_size(part, groups) for part in parts.values()]
             pairs = CrossCells(1, tuple(a * b for a, b in itertools.combinations(sizes, 2)))
             if pairs.size > MOST:
                 continue
             if noise_in(pairs, public, PAIR_SHARE).std <= ENOUGH * public.rows_or_default / max(pairs.sizes):
-                spread = public.stage("spread", cell_counts(columns, public.schema), 1 - PAIR_SHARE)
-                return Plan(public, (spread, Stage("pairs", PAIR_SHARE)), Details(columns, groups, pairs))
-        spread = public.stage("spread", cell_counts(columns, public.schema), WHOLE)
-        return Plan(public, (spread,), Details(columns, 1, None))
+                spread = public.stage("spread", counts, 1 - PAIR_SHARE)
+                return Plan(public, (spread, Stage("pairs", PAIR_SHARE)), Details(columns, parts, groups, pairs))
+        spread = public.stage("spread", counts, WHOLE)
+        return Plan(public, (spread,), Details(columns, parts, 1, None))
 
     def run(self, ask: Ask) -> Explanation:
         details: Details = ask.plan.details
@@ -91,7 +94,7 @@ class RankedH(HStatistic):
         noisy, records = noisy_counts(answer)
         total = max(records, 1.0)
         counts = [shown_counts(part, answer.noise.std, total) for part in noisy]
-        grouped = self._rounded(schema, details.columns, counts, details.groups)
+        grouped, names = self._rounded(details.parts, counts, details.groups), tuple(details.parts)
         tables: dict[tuple[int, int], np.ndarray] = {}
         if details.pairs is not None:
             found = ask.total("pairs", Sum(InPairs(grouped), details.pairs, columns=details.columns))
@@ -99,7 +102,7 @@ class RankedH(HStatistic):
             for (i, j), part in zip(itertools.combinations(range(len(grouped)), 2), parts):
                 first, second = grouped[i].weights, grouped[j].weights
                 tables[i, j] = shown_table(part.reshape(len(first), -1), first, second, found.noise.std, total)
-        features = self._rounded(schema, details.columns, counts, self._values(schema, details.columns))
+        features = self._rounded(details.parts, counts, self._values(details.parts))
         asked = self._asked(features)
         size = int(np.clip(QUESTIONS // max(asked, 1), *RECORDS))
         rows = Rows(schema, made_up(grouped, counts, tables, size))
@@ -109,17 +112,17 @@ class RankedH(HStatistic):
             feature=self.feature,
             values=h_of(list(squares.values())),
             squares=np.array(list(squares.values())),
-            linked=tuple((details.columns[i], details.columns[j]) for i, j in links(tables, len(grouped))),
+            linked=tuple((names[i], names[j]) for i, j in links(tables, len(grouped))),
         )
 
     @staticmethod
-    def _rounded(schema: Schema, columns: Sequence[str], counts: Sequence[np.ndarray], points: int) -> tuple[Rounding, ...]:
-        return tuple(Rounding.of(name, schema[name], c, points) for name, c in zip(columns, counts))
+    def _rounded(parts: Mapping[str, Part], counts: Sequence[np.ndarray], points: int) -> tuple[Rounding, ...]:
+        return tuple(Rounding.of(*part, c, points) for part, c in zip(parts.items(), counts))
 
-    def _values(self, schema: Schema, columns: Sequence[str]) -> int:
+    def _values(self, parts: Mapping[str, Part]) -> int:
         """As many as keep the questions about one record within what is allowed."""
         for points in range(VALUES, 2, -1) if self.points is None else (self.points,):
-            sizes = {name: rounded_size(schema[name], points) for name in columns}
+            sizes = {name: rounded_size(part, points) for name, part in parts.items()}
             if (sum(sizes.values()) if self.feature is None else sizes[self.feature] * sum(sizes.values())) <= MOST:
                 break
         return points
@@ -142,14 +145,16 @@ class RankedH(HStatistic):
 
     def _means(self, rows: Rows, *features: Rounding) -> np.ndarray:
         """Mean predictions with features set to all combinations of their values."""
-        names, values = [feature.name for feature in features], itertools.product(*(feature.values for feature in features))
-        return rows.predict_table(self.model, [dict(zip(names, at)) for at in values]).mean(axis=0)
+        every = itertools.product(*([feature.changes(value) for value in feature.values] for feature in features))
+        changes = [{name: value for one in some for name, value in one.items()} for some in every]
+        return rows.predict_table(self.model, changes).mean(axis=0)
 
     def _overall(self, rows: Rows, features: Sequence[Rounding]) -> dict[str, float]:
         plain = rows.predict(self.model)
         whole, squares = float(plain.var()), {}
         for feature in features:
-            at, index = rows.predict_table(self.model, [{feature.name: value} for value in feature.values]), feature.index(rows)
+            at = rows.predict_table(self.model, [feature.changes(value) for value in feature.values])
+            index = feature.index(rows)
             shares = np.bincount(index, minlength=len(feature.values)) / len(rows)
             rest = at[np.arange(len(at)), index] - weighted(at, shares) - at.mean(axis=0)[index]
             squares[feature.name] = float(rest.var()) / whole if whole > 0 else 0.0
@@ -160,10 +165,10 @@ class RankedH(HStatistic):
         details: Details = plan.details
         stage, rows = plan["spread"], plan.public.planning_rows
         assert isinstance(stage.query, Sum) and isinstance(stage.query.bound, CrossCells)
-        sizes = dict(zip(details.columns, stage.query.bound.sizes))
+        sizes = dict(zip(details.parts, stage.query.bound.sizes))
         # Half of the mean absolute errors of all cells.
         moved = {name: 1.96 * 0.4 * stage.noise.std * size / rows for name, size in sizes.items()}
-        names = [name for name in details.columns if name != self.feature]
+        names = [name for name in details.parts if name != self.feature]
         labels = tuple(names if self.feature is None else (f"{self.feature} × {name}" for name in names))
         notes = (
             f"counts of pairs, by {details.groups} groups a feature, tell how features depend on each other"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
+from ...public.groups import Groups
 from ...public.model import Model
 from ...public.rows import Rows
 from ...public.schema import Schema, did_you_mean
@@ -22,7 +23,9 @@ from ...release.door import Ask
 from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage
 from ...sensitivity import Flow
-from .rounding import Rounding, cell_counts, cleaned, rounded_size
+from ..common.base import grouped
+from .group_cells import GroupCells
+from .rounding import Part, Rounding, cell_counts, cleaned, rounded_size
 
 MOST = 4096
 """Predictions a record may be asked for in one stage."""
@@ -40,8 +43,12 @@ class Layout:
 
     points: int
     """Values that a number is rounded to."""
+    columns: tuple[str, ...]
+    """What is read."""
+    parts: dict[str, Part]
+    """The features and groups that interact."""
     sizes: dict[str, int]
-    """Values of each feature then."""
+    """Values of each of them then."""
     box: Box
     """The set that a record's predictions at these values live in."""
     noise: NoiseLaw
@@ -55,6 +62,8 @@ class HStatistic(ABC):
     model: Model
     points: int | None
     """Values that a number is rounded to; None is as many as pay."""
+    groups: Groups | None = field(default=None, kw_only=True)
+    """Features that count as one; None are those of the schema."""
 
     @property
     @abstractmethod
@@ -62,13 +71,23 @@ class HStatistic(ABC):
         """The features asked about, as far as they were named."""
 
     def columns(self, schema: Schema) -> tuple[str, ...]:
-        used = self.model.features or tuple(schema)
+        used, groups = self.model.features or tuple(schema), grouped(self.groups, self.model, schema)
         for name in self.features:
-            if name not in used:
-                raise PlanError(f"the model does not use {name!r}, so it has no interactions{did_you_mean(name, used)}.")
-        if len(used) < 2:
-            raise PlanError("the model uses a single feature: there is nothing it could interact with.")
+            if name not in used and name not in groups:
+                raise PlanError(
+                    f"the model does not use {name!r}, so it has no interactions{did_you_mean(name, (*used, *groups))}."
+                )
+        if len(groups.players(used).names) < 2:
+            what = "features of a single group" if groups else "a single feature"
+            raise PlanError(f"the model uses {what}: there is nothing it could interact with.")
         return tuple(name for name in schema if name in used)
+
+    def parts(self, schema: Schema) -> dict[str, Part]:
+        """What interacts with what: groups, and features that are in none."""
+        columns = self.columns(schema)
+        players = grouped(self.groups, self.model, schema).players(columns)
+        members = dict(zip(players.names, players.members(columns)))
+        return {name: schema[name] if some == (name,) else GroupCells.of(name, some, schema) for name, some in members.items()}
 
     @abstractmethod
     def plan(self, public: Public) -> Plan: ...
@@ -99,11 +118,11 @@ class MeasuredH(HStatistic):
 
     def layout(self, public: Public) -> Layout:
         """With as many values as keep the noise of a mean within a hundredth of the range, or as many as were asked for."""
-        columns = self.columns(public.schema)
+        columns, parts = self.columns(public.schema), self.parts(public.schema)
         for points in range(self.finest, 2, -1) if self.points is None else (self.points,):
-            sizes = {name: rounded_size(public.schema[name], points) for name in columns}
+            sizes = {name: rounded_size(part, points) for name, part in parts.items()}
             box = self.box(sizes, public)
-            layout = Layout(points, sizes, box, noise_in(box, public, self.share))
+            layout = Layout(points, columns, parts, sizes, box, noise_in(box, public, self.share))
             if layout.noise.std / 2 <= public.rows_or_default / 100:
                 break
         if box.length > MOST:
@@ -115,19 +134,26 @@ class MeasuredH(HStatistic):
 
     def spread(self, public: Public) -> Stage:
         """The first stage: what features are rounded by."""
-        return public.stage("spread", cell_counts(self.columns(public.schema), public.schema), SPREAD_SHARE)
+        counts = cell_counts(self.parts(public.schema), self.columns(public.schema))
+        return public.stage("spread", counts, SPREAD_SHARE)
+
+
+def refuse_member(feature: str | None, parts: Mapping[str, Part]) -> None:
+    """A feature of a group does not interact by itself."""
+    if feature is not None and feature not in parts:
+        group = next(part.name for part in parts.values() if isinstance(part, GroupCells) and feature in part.members)
+        raise PlanError(f"{feature!r} is in the group {group!r}: ask about the group, or give groups={{}} for single features.")
 
 
 def rounded(ask: Ask, layout: Layout) -> tuple[tuple[Rounding, ...], float]:
     """Every feature rounded by the answer to the first stage, and the number of records: public, or by the same answer."""
     counts, total = cleaned(ask.total("spread"))
-    schema = ask.public.schema
-    return tuple(Rounding.of(name, schema[name], c, layout.points) for name, c in zip(layout.sizes, counts)), total
+    return tuple(Rounding.of(*part, c, layout.points) for part, c in zip(layout.parts.items(), counts)), total
 
 
 def grids_of(features: Sequence[Rounding], schema: Schema) -> dict[str, tuple[Any, ...]]:
     """The values that features were rounded to, by name."""
-    return {feature.name: feature.labels(schema[feature.name]) for feature in features}
+    return {feature.name: feature.labels(schema) for feature in features}
 
 
 def h_of(squares: Sequence[float]) -> np.ndarray:
