@@ -22,6 +22,7 @@ from ..explainers import (
 from ..explainers.common.base import empty_record
 from ..public.clustering import Clustering
 from ..public.schema import Category, Number, Schema
+from ..public.spread import Spread
 from ..release.explainer import Explainer
 from ..release.explanation import Explanation
 from .report import Report
@@ -61,9 +62,9 @@ class Candidate:
         return self.stands_in or self.explainer
 
 
-def curve(report: Report, name: str) -> Candidate:
+def curve(report: Report, name: str, people: Sequence[Spread]) -> Candidate:
     beside = "where such a curve usually moves by about ±{}"
-    return Candidate(f"curve along {name}", "curves", PartialDependence(report.model, name), beside, name)
+    return Candidate(f"curve along {name}", "curves", PartialDependence(report.model, name, people=people), beside, name)
 
 
 def distribution(name: str) -> Candidate:

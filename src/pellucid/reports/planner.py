@@ -146,9 +146,9 @@ class Planner:
 
     def _look_at(self, made: Mapping[str, Explanation]) -> None:
         """Once it is known how people are spread, made-up people tell how far curves go, better than records from anywhere."""
-        counts = {one.feature: one for one in made.values() if isinstance(one, Counts)}
-        if counts.keys() != self.usual.spread_of.keys():
-            self.usual = Usual(self.session.schema, counts)
+        people = tuple(one.spread for one in made.values() if isinstance(one, Counts))
+        if people != self.usual.people:
+            self.usual = Usual(self.session.schema, people)
             for key in [key for key, (known, _) in self._known.items() if known.part == "curves"]:
                 del self._known[key]
 
@@ -159,7 +159,7 @@ class Planner:
             found.append(self._once("importance", lambda: of.importance(report, schema)))
         names = self._curves(made, left_out) if {"curves", "distributions"} & set(wanted) else []
         if "curves" in wanted:
-            found += [self._once(f"curve {name}", lambda name=name: of.curve(report, name)) for name in names]
+            found += [self._curve(name) for name in names]
         if "distributions" in wanted:
             found += [self._once(f"distribution {name}", lambda name=name: of.distribution(name)) for name in names]
         if "interactions" in wanted and len(self.columns) > 1:
@@ -219,11 +219,14 @@ class Planner:
             left_out.append(LeftOut(f"curves along {many}", f"the model leans less on them, by {by}"))
         return names
 
+    def _curve(self, name: str) -> Candidate:
+        return self._once(f"curve {name}", lambda: of.curve(self.report, name, self.usual.people))
+
     def _public_order(self) -> list[str]:
         """Features by how far their curves go for public records."""
         sizes = {}
         for name in self.columns:
-            candidate = self._once(f"curve {name}", lambda name=name: of.curve(self.report, name))
+            candidate = self._curve(name)
             try:
                 sizes[name] = self.usual.size(candidate.explainer, self._planned(candidate, self.total))
             except PlanError:

@@ -6,7 +6,7 @@ they move by 0.01. The model is public, so what it does to public records tells 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -23,10 +23,10 @@ from ..explainers.local.local_linear import LocalLinear
 from ..explainers.shapley.shap_importance import ORDER, ShapImportance
 from ..explainers.shapley.shap_values import ShapValues
 from ..explainers.statistics.distribution import Distribution
-from ..explainers.statistics.results import Counts
 from ..mechanisms import Mechanism
 from ..public.rows import Rows
 from ..public.schema import Schema
+from ..public.spread import Spread, made_up_people
 from ..release.explainer import Explainer
 from ..release.plan import Plan
 
@@ -35,6 +35,8 @@ READABLE = 0.5
 PUBLIC_RECORDS = 256
 MOVED = 0.25
 """The part of all records that noise may move to other values of a feature before an order of interactions is worth little."""
+RARE = 1e-3
+"""Caps that are chosen so much more rarely than the usual one are left aside."""
 NARROW = 1e-4
 """Nothing is taken to go less far than such a part of the largest possible."""
 
@@ -42,27 +44,15 @@ NARROW = 1e-4
 class Usual:
     """What public records, drawn from the declared domains, tell about explanations of models."""
 
-    def __init__(self, schema: Schema, spread_of: Mapping[str, Counts] | None = None):
+    def __init__(self, schema: Schema, people: tuple[Spread, ...] = ()):
         self.schema = schema
-        self.spread_of: Mapping[str, Counts] = spread_of or {}
+        self.people = people
         """How people are spread along features, as far as it was released."""
         self._kept: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     @cached_property
     def rows(self) -> Rows:
-        drawn = self.schema.sample(2 * PUBLIC_RECORDS, seed=8)
-        made_up = {name: self._drawn(name, counts) for name, counts in self.spread_of.items()}
-        return Rows(self.schema, {name: made_up.get(name, drawn[name]) for name in self.schema})
-
-    def _drawn(self, name: str, counts: Counts) -> np.ndarray:
-        """Values of made-up people, as common as they were released to be; features are taken as independent."""
-        rng, feature = np.random.default_rng(len(name)), self.schema[name]
-        cells = rng.choice(len(counts.x), 2 * PUBLIC_RECORDS, p=counts.shares)
-        if not counts.edges:
-            return np.array([feature.position(counts.x[cell]) for cell in cells], dtype=float)
-        low, high = np.array(counts.edges)[cells], np.array(counts.edges)[cells + 1]
-        found = low + (high - low) * rng.random(len(cells))
-        return np.rint(found) if getattr(feature, "integer", False) else found
+        return Rows(self.schema, made_up_people(self.schema, self.people, 2 * PUBLIC_RECORDS, seed=8))
 
     def _once(self, what: str, of: Any, make: Callable[[], Any]) -> Any:
         """What was found about this very object; it is kept beside it, so that no other takes its place."""
@@ -82,14 +72,33 @@ class Usual:
         """What a privately chosen cap is expected to leave of errors that are foreseen without one."""
         choice = getattr(plan.details, "choice", None)
         if isinstance(explainer, ShapImportance) and choice is not None:
-            longest = np.linalg.norm(self.vectors(plan.details.chosen), ord=ORDER[plan.details.norm], axis=1).max()
-            return float(min(longest / plan.details.top, 1.0))
+            return self._of_chosen_caps(explainer, plan)
         if isinstance(explainer, PermutationImportance) and choice is not None:
             loss, answers = explainer._loss, self._answers(explainer)
             one, other = answers[:PUBLIC_RECORDS], answers[PUBLIC_RECORDS:]
             usual = np.quantile(loss(one, other) - loss(one, one), 0.9) * plan.details.shuffling.stretch
             return float(np.clip(usual / loss.top, choice.parts[0], 1.0))
         return 1.0
+
+    def _of_chosen_caps(self, explainer: ShapImportance, plan: Plan) -> float:
+        """As a root mean square over the caps that would be chosen if people were like public records: a small price chooses
+        caps that are far too large now and then."""
+        settled, public = plan.details, plan.public
+        score, how = settled.choice.stage.query.score, settled.choice.stage.how
+        lengths = np.linalg.norm(self.vectors(settled.chosen), ord=ORDER[settled.norm], axis=1) / settled.top
+        cells = np.minimum(np.searchsorted(settled.choice.parts, lengths), len(settled.choice.parts) - 1)
+        counts = np.bincount(cells, minlength=len(settled.choice.parts)) * public.planning_rows / len(lengths)
+        scores = np.array(score.of([round(count) for count in counts]), dtype=float)
+        chances = np.exp(float(how.rate) * (scores - scores.max()))
+        chances = np.where(chances > RARE * chances.max(), chances, 0.0) / chances.sum()
+        share = plan["sizes"].share
+        widest = explainer.noise_at(public, settled, settled.top, share)
+        squares = [
+            chance * explainer.noise_at(public, settled, settled.top * part, share) ** 2
+            for chance, part in zip(chances, settled.choice.parts)
+            if chance > 0
+        ]
+        return float(np.sqrt(sum(squares)) / widest)
 
     def _answers(self, explainer: PermutationImportance) -> Any:
         return self._once("answers", explainer.model, lambda: self.rows.predict(explainer.model))
@@ -130,8 +139,7 @@ class Usual:
 
     def _of_curve(self, explainer: PartialDependence, plan: Plan) -> float:
         (along,) = plan.details.along
-        public = along.shape is not None and not self.spread_of
-        curves = along.shape.curves if public else self._curves(explainer, along)
+        curves = self._curves(explainer, along) if along.shape is None else along.shape.curves
         return float(max(curves.mean(axis=0).std(), FLAT / 4) * explainer.model.range)
 
     def _curves(self, explainer: PartialDependence, along: Any) -> Any:

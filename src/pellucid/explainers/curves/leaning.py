@@ -19,6 +19,10 @@ SHARED = (0.03, 0.1, 0.3, 1.0)
 """How far the mean curve may be from that of public records, in standard deviations of their curves."""
 OWN = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """How far each difference may be from what the others say, in root mean squares of that difference among public records."""
+OF_PEOPLE = ((0.1, 0.03), (0.1, 0.1), (0.3, 0.1), (0.3, 0.3), (1.0, 0.3), (1.0, 1.0))
+"""The same for people made up from released distributions, each beside how much more or less the curve may move than theirs."""
+FORESEEN = (0.3, 0.3, 0.1)
+"""How far curves are foreseen to be from those of made-up people: in all, as records do, and point by point."""
 FLOOR = 0.2
 """Where public records do not move, the square of a difference is taken for such a part of the mean square of all."""
 NEGLIGIBLE = 1e-14
@@ -39,6 +43,8 @@ class Shape:
     """Of public records, along the grid."""
     categorical: bool = False
     """Whether the points have no order."""
+    of_people: bool = False
+    """Whether these records are people made up from released distributions, and not drawn from the declared domains."""
 
     @functools.cached_property
     def mean(self) -> np.ndarray:
@@ -68,7 +74,9 @@ class Shape:
             walk = np.concatenate([np.zeros((1, points - 1)), np.tril(np.ones((points - 1, points - 1)))])
             walk = walk - walk.mean(axis=0)
         moved = np.maximum(moved + FLOOR * moved.mean(), (FLAT / len(moved)) ** 2)
-        return np.asarray((walk * moved) @ walk.T)
+        own = np.asarray((walk * moved) @ walk.T)
+        # A level that is believed may be wrong, too, by about as much as the shape.
+        return own + own.trace() / points**2 if self.of_people else own
 
     def error_left(self, way: str, noise: Callable[[], np.ndarray]) -> ErrorLeft:
         """What leaning is expected to leave of noise with this covariance, up to a factor; the level of the curve aside.
@@ -76,7 +84,8 @@ class Shape:
         It is kept by the name of the way: plans of a price search share it.
         """
         if way not in self._left:
-            self._left[way] = ErrorLeft.of(self.slope + self.shared + self.own, noise())
+            slope, shared, own = FORESEEN if self.of_people else (1.0, 1.0, 1.0)
+            self._left[way] = ErrorLeft.of(slope**2 * self.slope + shared**2 * self.shared + own**2 * self.own, noise())
         return self._left[way]
 
     @functools.cached_property
@@ -112,11 +121,12 @@ class ErrorLeft:
 def leaned(released: np.ndarray, noise: np.ndarray, shape: Shape) -> np.ndarray:
     """A curve released with noise of this covariance, leaning on public records; all in parts of the model's range.
 
-    Its level, the mean over the points, stays as it was released.
+    Its level, the mean over the points, stays as it was released, unless people were made up from released distributions: then
+    the level is believed as the shape is.
     """
-    basis = _centred(len(released))
+    basis = np.eye(len(released)) if shape.of_people else _centred(len(released))
     noise = basis.T @ noise @ basis
-    if len(released) < 3 or not np.isfinite(noise).all():
+    if len(released) < (2 if shape.of_people else 3) or not np.isfinite(noise).all():
         return released
     least, *_, largest = np.linalg.eigvalsh(noise)
     if least < max(NEGLIGIBLE, LOPSIDED * largest):
@@ -130,11 +140,11 @@ def leaned(released: np.ndarray, noise: np.ndarray, shape: Shape) -> np.ndarray:
         np.linalg.solve(root, np.linalg.solve(root, basis.T @ part @ basis).T) for part in (shape.slope, shape.shared, shape.own)
     )
     wide, found, fit = (shape.own.trace() / len(shape.own)) ** 0.5, [], []
-    for i in SHARED:
+    for scale, i in OF_PEOPLE if shape.of_people else ((1.0, i) for i in SHARED):
         for j in OWN:
             if j > 1 and j * wide > 1:
                 break  # further apart than the range is wide
-            expected = slope + i**2 * shared + j**2 * own
+            expected = scale**2 * slope + i**2 * shared + j**2 * own
             together = np.eye(len(expected)) + expected
             solved = np.linalg.solve(together, apart)
             found.append(expected @ solved)
@@ -142,7 +152,8 @@ def leaned(released: np.ndarray, noise: np.ndarray, shape: Shape) -> np.ndarray:
             fit.append(-0.5 * (apart @ solved + np.linalg.slogdet(together)[1]))
     weight = np.exp(np.array(fit) - max(fit))
     moved = basis @ (root @ (weight @ np.array(found) / weight.sum()))
-    return np.asarray(released.mean() + shape.mean - shape.mean.mean() + moved)
+    level = 0.0 if shape.of_people else released.mean() - shape.mean.mean()
+    return np.asarray(level + shape.mean + moved)
 
 
 @functools.lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...public.grids import spread_points
 from ...public.model import Model
 from ...public.rows import Point, Rows
 from ...public.schema import Category, Schema
+from ...public.spread import Spread, digest, spreads_of
 from ...query import Joint, Sum
 from ...query.bounds import Ball, Box, Cells
 from ...release.answer import Mean
@@ -101,6 +102,10 @@ class PartialDependence(AlongFeatures):
     few that do. "auto": whichever is predicted to be better, feature by feature, from public things; then the curve leans on
     public records."""
 
+    people: Sequence[Any] = field(default=(), repr=False)
+    """Released distributions of columns, `pel.Distribution`: the curve then leans on made-up people who are spread so, and not on
+    records from anywhere in the declared domains."""
+
     stored_as = "pellucid.explainers.partial_dependence.PartialDependence"
     references = (
         "J. H. Friedman, Greedy function approximation: a gradient boosting machine, Annals of Statistics 29 (2001).",
@@ -121,6 +126,7 @@ class PartialDependence(AlongFeatures):
             if not self.points:
                 raise PlanError("points=[]: give at least one value, a whole number of points, or leave it out.")
         keep_whole_number(self, "smooth", 0, 99)
+        settle(self, people=spreads_of(self.people))
         if self.method not in ("auto", "values", "variation"):
             raise PlanError(f"method={self.method!r}: give 'auto', 'values' or 'variation'.")
 
@@ -136,7 +142,8 @@ class PartialDependence(AlongFeatures):
     def plan(self, public: Public) -> Plan:
         columns, count = self.columns(public.schema), len(self.features)
         along = tuple(
-            variation.chosen(public, self.model, name, self.points_of(name, public), self.method, count) for name in self.features
+            variation.chosen(public, self.model, name, self.points_of(name, public), self.method, count, self.people)
+            for name in self.features
         )
         details = Details(along, columns)
         if self.method == "variation" and not details.by("variation"):
@@ -323,7 +330,8 @@ class PartialDependence(AlongFeatures):
         points = list(self.points) if isinstance(self.points, tuple) else self.points
         told = {"explainer": "PartialDependence", "features": list(self.features), "points": points, "smooth": self.smooth}
         # The version before knew values alone: what it released answers every request but one for differences.
-        return {**told, "method": self.method} if self.method == "variation" else told
+        told |= {"method": self.method} if self.method == "variation" else {}
+        return {**told, "people": digest(self.people)} if self.people else told
 
     @classmethod
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:

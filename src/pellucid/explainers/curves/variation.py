@@ -22,6 +22,7 @@ from ...public.grids import curve_points, nested_grids
 from ...public.model import Model
 from ...public.rows import Point, Rows
 from ...public.schema import Category, Feature, Schema
+from ...public.spread import Spread, digest, made_up_people
 from ...release.plan import Public
 from .accumulate import DRAWS, factorisation
 from .leaning import FLAT, Shape
@@ -30,6 +31,8 @@ Method = Literal["values", "variation"]
 
 PUBLIC_RECORDS = 128
 """Public records whose curves tell how far a record's curve may vary, and how finely a grid must follow it."""
+PEOPLE = 512
+"""The same of people who are made up from released distributions: their mean curve is what is leaned on, so there are more."""
 MARGIN = 1.4
 """V is so many times the largest variation of a public record."""
 UNSEEN = 1.25
@@ -82,32 +85,38 @@ class Along:
         return isinstance(self.feature, Category)
 
 
-def sketches(model: Model, schema: Schema, name: str, grids: tuple[tuple[float, ...], ...]) -> tuple[Sketch, ...]:
+def sketches(
+    model: Model, schema: Schema, name: str, grids: tuple[tuple[float, ...], ...], people: tuple[Spread, ...] = ()
+) -> tuple[Sketch, ...]:
     """What public records say about grids, each a part of the last one. It is kept: plans of a price search share it."""
     ready = model.ready(schema)
     declared = hashlib.sha256(json.dumps(schema.declared, sort_keys=True).encode()).hexdigest()
-    key = (ready.fingerprint, declared, name, repr(model.declared), repr(grids))
+    key = (ready.fingerprint, declared, name, repr(model.declared), repr(grids), *((digest(people),) if people else ()))
     found = _kept.get(key)
     if found is None:
-        found = tuple(_sketched(model, schema, name, grids))
+        found = tuple(_sketched(model, schema, name, grids, people))
         if len(_kept) > 64:
             _kept.clear()
         _kept[key] = found
     return found
 
 
-def public_curves(model: Model, schema: Schema, name: str, grid: np.ndarray) -> np.ndarray:
-    """The curves of public records along a grid, in parts of the model's range."""
-    drawn = schema.sample(PUBLIC_RECORDS, seed=6)
+def public_curves(
+    model: Model, schema: Schema, name: str, grid: np.ndarray, people: tuple[Spread, ...] = ()
+) -> np.ndarray:
+    """The curves of public records, or of made-up people, along a grid, in parts of the model's range."""
+    drawn = made_up_people(schema, people, PEOPLE, seed=6) if people else schema.sample(PUBLIC_RECORDS, seed=6)
     rows = Rows(schema, {column: drawn[column] for column in schema})
     answers = rows.predict_along(model, [(name, grid)])
     lo, hi = model.output
     return np.clip((answers - lo) / (hi - lo), 0.0, 1.0)
 
 
-def _sketched(model: Model, schema: Schema, name: str, grids: tuple[tuple[float, ...], ...]) -> list[Sketch]:
+def _sketched(
+    model: Model, schema: Schema, name: str, grids: tuple[tuple[float, ...], ...], people: tuple[Spread, ...]
+) -> list[Sketch]:
     fine = np.array(grids[-1])
-    curves = public_curves(model, schema, name, fine)
+    curves = public_curves(model, schema, name, fine, people) if people else public_curves(model, schema, name, fine)
     gaps = np.gradient(fine) if len(fine) > 1 else np.ones(1)
     found = []
     for values in grids:
@@ -118,7 +127,7 @@ def _sketched(model: Model, schema: Schema, name: str, grids: tuple[tuple[float,
         rough = float((((between - curves) ** 2) @ gaps / gaps.sum()).mean())
         most = float(np.abs(np.diff(mine, axis=1)).sum(axis=1).max())
         # A model that public records find flat may still move for people: V is never a hair's breadth.
-        found.append(Sketch(grid, MARGIN * max(most, FLAT), rough, Shape(mine, isinstance(schema[name], Category))))
+        found.append(Sketch(grid, MARGIN * max(most, FLAT), rough, Shape(mine, isinstance(schema[name], Category), bool(people))))
     return found
 
 
@@ -175,18 +184,26 @@ def predicted(public: Public, points: int, variation: float | None, features: in
     return level + left(size / rows**2) * rows**2
 
 
-def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, method: str, features: int) -> Along:
+def chosen(
+    public: Public,
+    model: Model,
+    name: str,
+    points: np.ndarray | None,
+    method: str,
+    features: int,
+    people: tuple[Spread, ...] = (),
+) -> Along:
     """The grid and the way to release it with the least predicted error, from public things alone."""
     feature = public.schema[name]
     if isinstance(feature, Category) or public.strict:
         grid = curve_points(feature, public.rows_or_default, public.epsilon_like / features) if points is None else points
         leans = method == "auto" and not public.strict
-        return Along(name, feature, grid, "values", shape=_sketches(public, model, name, (grid,))[0].shape if leans else None)
+        return Along(name, feature, grid, "values", shape=_sketches(public, model, name, (grid,), people)[0].shape if leans else None)
     grids = nested_grids(feature) if points is None else (points,)
     if len(grids[-1]) < 3:
         return Along(name, feature, grids[-1], "values")
     found = []
-    for sketch in _sketches(public, model, name, grids):
+    for sketch in _sketches(public, model, name, grids, people):
         shape = sketch.shape if method == "auto" else None
         for way in ("values", "variation"):
             if way == "variation" and len(sketch.grid) + 2 > MOST_COORDINATES // features:
@@ -204,8 +221,10 @@ def chosen(public: Public, model: Model, name: str, points: np.ndarray | None, m
     return min((pair for pair in found if pair[0] <= ENOUGH * least), key=lambda pair: (len(pair[1].grid), pair[0]))[1]
 
 
-def _sketches(public: Public, model: Model, name: str, grids: tuple[np.ndarray, ...]) -> tuple[Sketch, ...]:
-    return sketches(model, public.schema, name, tuple(tuple(grid.tolist()) for grid in grids))
+def _sketches(
+    public: Public, model: Model, name: str, grids: tuple[np.ndarray, ...], people: tuple[Spread, ...]
+) -> tuple[Sketch, ...]:
+    return sketches(model, public.schema, name, tuple(tuple(grid.tolist()) for grid in grids), people)
 
 
 def cut(curves: np.ndarray, variation: float, spread: bool) -> tuple[np.ndarray, np.ndarray]:

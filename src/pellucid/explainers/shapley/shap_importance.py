@@ -152,6 +152,10 @@ class ShapImportance(AboutPeople):
     def _widest(self, public: Public, chosen: Chosen, norm: Norm, top: float, share: Fraction = WHOLE) -> Stage:
         return self._least_noisy(public, self._queries(public, chosen, norm, top), share)
 
+    def noise_at(self, public: Public, settled: Capped, cap: float, share: Fraction) -> float:
+        """The standard deviation of the noise of a mean size, if this cap is chosen."""
+        return _std(self._widest(public, settled.chosen, settled.norm, cap, share)) / public.planning_rows
+
     def _norm(self, public: Public, chosen: Chosen) -> Norm:
         """Which length of a person's vector is capped: the one with the least noise at its usual size."""
         if not self._private_cap:

@@ -12,11 +12,13 @@ import pandas as pd
 from ...errors import PlanError
 from ...mechanisms import NoiseLaw
 from ...public.figure import plain
+from ...public.spread import Spread
 from ...release.answer import Mean
 from ...release.explanation import Explanation, frame
 from ...release.uncounted import percent
 from ..common import sentences
 from ..common.plots import estimates as draw_estimates
+from ..common.projection import project_counts
 from . import plots
 
 
@@ -44,6 +46,13 @@ class Counts(Explanation):
         positive = np.maximum(self.counts, 0)
         whole = positive.sum()
         return positive / whole if whole > 0 else np.full(len(positive), 1 / len(positive))
+
+    @property
+    def spread(self) -> Spread:
+        """How people are spread over the cells, for explanations that lean on made-up people like them."""
+        total = max(float(self.counts.sum()), 1.0)
+        shares = project_counts(self.counts, total) / total
+        return Spread(self.feature, self.x, self.edges, tuple(float(share) for share in shares))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         half = self.law.half_width(level)
