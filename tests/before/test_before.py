@@ -142,7 +142,7 @@ def test_nothing_recorded_is_left_out():
     assert set(MADE) == set(NUMBERS)
 
 
-def as_it_chose(public, model, name, points, method, features):
+def as_it_chose(public, model, name, points, method, features, people=None):
     """That version released the values of a partial dependence, on a grid that it chose without a look at the model."""
     feature = public.schema[name]
     rule = grids.curve_points(feature, public.rows_or_default, public.epsilon_like / features)
