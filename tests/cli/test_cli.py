@@ -313,6 +313,7 @@ def test_as_a_process(module):
     assert done.returncode == 0 and all(word in done.stdout for word in ("demo", "explain", "preview", "ledger"))
 
 
+@pytest.mark.slow  # `.ci/wheel` runs the demo too, once, away from the sources
 def test_the_demo(tmp_path, monkeypatch, capsys):
     pytest.importorskip("statsmodels")
     code, out, err = run(monkeypatch, capsys, "demo", "--output", tmp_path / "demo")
