@@ -198,7 +198,8 @@ def main() -> int:
             f"{what}: {len(found)} columns, covered {np.mean(covered):.3f} ({min(covered):.3f} to {max(covered):.3f}), "
             f"{sum(0.93 <= c <= 0.99 for c in covered)} between .93 and .99; half-width / error median {median(ratios):.1f}, "
             f"{min(ratios):.1f} to {max(ratios):.1f}; errors within twice the preview for {good}, three times for {third}, "
-            f"bars within twice for {long}, 95 % of releases within the limit for {kept}; error {np.exp(np.mean(np.log([r['error'] for r in found]))):.5f}"
+            f"bars within twice for {long}, 95 % of releases within the limit for {kept}; "
+            f"error {np.exp(np.mean(np.log([r['error'] for r in found]))):.5f}"
         )
     return 0
 

@@ -144,7 +144,7 @@ class Expected:
     typical: np.ndarray | None = None
     """Root mean square errors of the outputs, where they are expected to be less than error bars must allow for."""
     at_most: np.ndarray | None = None
-    """What the half-widths may become where public things cannot tell; None where they can."""
+    """What the half-widths are in bad cases, where public things cannot tell; no limit. None where they can tell."""
     instead: str = ""
     """What `error` says of outputs that have no error bars, with {} for its size; empty where it is that of error bars."""
 

@@ -232,7 +232,10 @@ class ShapDependence(AboutPeople):
         public, details, cap = plan.public, plan.details, self._widest
         bins = details.values.bins
         law = details.noise.times(cap * bins.cells / public.planning_rows)
-        notes = ["assumes that people are spread evenly over the cells; the noise of the counts comes on top"]
+        notes = [
+            "assumes that people are spread evenly over the cells: one with a fifth of its even share errs five times as much; "
+            "in all, errors on three tables were between 0.7 and 10 times these; the noise of the counts comes on top"
+        ]
         if details.choice is not None:
             notes.append(f"values will be capped at a privately chosen number: errors shrink as much as it lies below {cap:g}")
         else:
