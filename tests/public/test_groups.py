@@ -1,4 +1,4 @@
-"""Groups of features: declared once, used wherever features are compared, refused where they make no sense; nothing is charged."""
+"""Groups of features: declared once, used where features are compared, refused where they make no sense, and nothing charged."""
 
 import pickle
 
@@ -29,7 +29,7 @@ def test_a_schema_keeps_its_groups(tmp_path):
     assert pel.Schema.read(SCHEMA.to_csvw(), groups={"ab": ["a", "b"]}).groups == SCHEMA.groups
     assert pel.Schema.read(SCHEMA.to_dict(), columns={"b": None}).groups["ab"] == ("a",)
     bare = pel.Schema(COLUMNS)
-    assert "ab" in repr(SCHEMA) and SCHEMA != bare and SCHEMA.declared == bare.declared and "groups" not in bare.to_dict()
+    assert "ab" in repr(SCHEMA) and bare != SCHEMA and SCHEMA.declared == bare.declared and "groups" not in bare.to_dict()
     assert "_groups" not in vars(bare), "what holds a schema without groups is fingerprinted as before"
     assert Groups.of({"x": ["c", "a"]}).players("abc").members("abc") == (("a", "c"), ("b",))
 
@@ -65,7 +65,7 @@ def test_groups_that_make_no_sense_are_refused_and_nothing_is_charged(groups, sa
 def test_curves_of_groups_are_refused_with_the_way_to_go():
     here = session()
     for make in (pel.PartialDependence, pel.AccumulatedEffects):
-        with pytest.raises(PlanError, match="'ab' is a group of features, and a curve goes along one.*ShapValues"):
+        with pytest.raises(PlanError, match=r"'ab' is a group of features, and a curve goes along one.*ShapValues"):
             here.release(make(MODEL, "ab"), epsilon=1.0)
     with pytest.raises(PlanError, match="'y' in 'ay' is not used by the model"):
         here.release(pel.ShapImportance(MODEL, public_background=[RECORD], groups={"ay": ["a", "y"]}), epsilon=1.0)

@@ -43,9 +43,7 @@ def by_definition(model, x, z, members):
     p = len(members)
     values = {s: answer(s) for k in range(p + 1) for s in itertools.combinations(range(p), k)}
     weight = [math.factorial(k) * math.factorial(p - 1 - k) / math.factorial(p) for k in range(p)]
-    return [
-        sum(weight[len(s)] * (values[tuple(sorted((*s, i)))] - values[s]) for s in values if i not in s) for i in range(p)
-    ]
+    return [sum(weight[len(s)] * (values[tuple(sorted((*s, i)))] - values[s]) for s in values if i not in s) for i in range(p)]
 
 
 @pytest.mark.parametrize("kind", [RandomForestRegressor(20, max_depth=6, random_state=0), LinearRegression()])
