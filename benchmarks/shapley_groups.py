@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+
 from protocol import arguments, has_data  # isort: skip
 from shapley_accuracy import right_first, table
 from shapley_pairs import KINDS, Pair, pair
@@ -57,7 +58,9 @@ def leaders(of: Pair, schema: pel.Schema, records: int, releases: int) -> tuple[
         if releases:
             best = chosen.features[own.argmax()]
             named = (
-                pel.Session(of.frame(N), schema, budget=pel.Budget(epsilon=EPSILON)).release(explainer, epsilon=EPSILON).ranking[0]
+                pel.Session(of.frame(N), schema, budget=pel.Budget(epsilon=EPSILON))
+                .release(explainer, epsilon=EPSILON)
+                .ranking[0]
                 for _ in range(releases)
             )
             counted.append(np.mean([name == best for name in named]))
@@ -77,7 +80,7 @@ def main() -> None:
     groups = attributes(options.shared)
     for d in (105, 14):
         r = shapley_radii(d)
-        print(f"d = {d}, in R/n, one record replaced: L∞ {2 * r.linf:.4g}, L1 {2 * r.l1:.4g}, L2 {2 * r.l2:.4g}, span {2 * r.pair:.4g}")
+        print(f"d = {d}, in R/n, one replaced: L∞ {2 * r.linf:.4g}, L1 {2 * r.l1:.4g}, L2 {2 * r.l2:.4g}, span {2 * r.pair:.4g}")
     rows = []
     for kind in KINDS:
         of = pair("adult", kind, options.shared, options.cache)
@@ -94,7 +97,16 @@ def main() -> None:
             rows.append([kind, name, str(players), *cells, ""])
             print(rows[-1], flush=True)
         rows[-1][-1] = f"{by['attributes'] / by['columns']:.2f}"
-    heads = ["model", "players are", "players", "median lead (of the range)", "top-1 agreement", "of releases", "std of a value", "ratio"]
+    heads = [
+        "model",
+        "players are",
+        "players",
+        "median lead (of the range)",
+        "top-1 agreement",
+        "of releases",
+        "std of a value",
+        "ratio",
+    ]
     table(heads, rows)
 
 

@@ -20,6 +20,7 @@ import test_local_weights
 import test_output_range
 import test_shapley_bound
 import test_shapley_estimators
+import test_shapley_groups
 import test_solver
 import test_tree_vectors
 from dp_accounting import pld
@@ -679,6 +680,7 @@ SABOTAGE = {
     "output-range": (test_output_range.test_output_range_is_attained, (), test_output_range.halve_range),
     "shapley-set": (test_shapley_bound.test_shapley_set_is_attained, (5,), halve_norms(ShapleyVectors)),
     "shapley-radii": (test_shapley_bound.test_shapley_radii_is_attained, (5,), halve_radii),
+    "shapley-groups": (test_shapley_groups.test_shapley_groups_is_attained, (), halve_radii),
     "shapley-span": (test_shapley_bound.test_shapley_span_is_attained, (4, "replace"), halve_shapley_span),
     "shapley-design": (test_shapley_estimators.test_shapley_design_is_attained, (4,), halve_radii),
     "integer-shapley": (test_tree_vectors.test_integer_shapley_is_attained, (), test_tree_vectors.halve_rounding),

@@ -467,11 +467,13 @@ def _release(
     kind = str(entry["explain"])
     if kind not in kinds:
         raise PlanError(f"{where}: {kind!r} is not an explainer{did_you_mean(kind, kinds)}.")
-    known = set(inspect.signature(kinds[kind]).parameters)
+    parameters = inspect.signature(kinds[kind]).parameters
+    known = set(parameters)
     options = {key: value for key, value in entry.items() if key not in ("explain", "title", KIND, *COSTS)}
     _only(where, options, known)
     for option, (section, made) in boxes.items():
-        if option not in known:
+        # What need not be given is no clustering: groups of features.
+        if option not in known or parameters[option].default is not inspect.Parameter.empty:
             continue
         if option not in options:
             raise PlanError(f"{where}: {kind} needs '{option}:', one of those under {section}:{did_you_mean('', made)}.")
@@ -496,7 +498,12 @@ def _release(
         explainer = kinds[kind](**options)
     except TypeError:
         raise PlanError(f"{where}: {kind} needs {', '.join(sorted(known - set(options)))}.") from None
-    about = next((entry[key] for key in ("feature", "formula", "groups", "target", "function") if entry.get(key)), "")
+    about = next((entry[key] for key in ("feature", "formula", "groups", "target", "function") if _told(entry, key)), "")
     named = about if isinstance(about, str) else ", ".join(str(f) for f in about or ())
     title = str(entry.get("title", f"{number:02d} {kind} {named}".rstrip()))
     return checked_text(f"{where}: title", title), explainer, cost
+
+
+def _told(entry: Mapping[str, Any], key: str) -> bool:
+    """Whether an option says what a release is about; groups of features do not."""
+    return bool(entry.get(key)) and not isinstance(entry[key], Mapping)

@@ -84,8 +84,8 @@ class PermutationImportance(OfGroups):
     loss: LossName = "squared"
     """Of a prediction against the truth: "squared", "absolute", "log" or "0-1"."""
     features: Sequence[str | Sequence[str]] | None = None
-    """What is shuffled: names of features and of groups, and tuples such as `("lat", "lon")` that are shuffled together; left out,
-    each group, and each feature that is in none."""
+    """What is shuffled: names of features and of groups, and tuples such as `("lat", "lon")` that are shuffled together; left
+    out, each group, and each feature that is in none."""
     positive: Any = None
     """Which category of the target the model answers for; left out, the model's own, or the second of two."""
     ranking: bool = False

@@ -150,4 +150,5 @@ class FeatureInteraction(OfGroups):
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if name in model.features]
         measured = [cls(model, points=2, anyway=True), cls(model, names[0], points=2, anyway=True)]
-        return [*measured, cls(model, names[0], points=2, ranking=True, anyway=True)]
+        together = {"groups": {"two": names[:2]}} if len(names) > 2 else {}
+        return [*measured, cls(model, names[-1], points=2, ranking=True, anyway=True, **together)]

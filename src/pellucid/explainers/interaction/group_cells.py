@@ -43,7 +43,7 @@ class GroupCells:
         if _cells(coarse) <= MOST_CELLS:
             return cls(name, members, coarse)
         raise PlanError(
-            f"the group {name!r} has at least {_cells(coarse):,} combinations of values, and interactions are counted for at most "
+            f"the group {name!r} has at least {_cells(coarse):,} combinations of values; interactions are counted for at most "
             f"{MOST_CELLS}: give groups= with smaller ones, or ask for ShapImportance or PermutationImportance of the group."
         )
 

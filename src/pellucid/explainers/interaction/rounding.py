@@ -66,7 +66,9 @@ class Rounding:
         inside = counts[: len(places)]
         grouped = feature if isinstance(feature, GroupCells) else None
         unordered = grouped is not None or (isinstance(feature, Category) and not feature.ordered)
-        group = (_common if unordered else _ranges)(inside, len(places) if grouped is not None and grouped.few else min(points, len(places)))
+        group = (_common if unordered else _ranges)(
+            inside, len(places) if grouped is not None and grouped.few else min(points, len(places))
+        )
         values = [places[_middle(np.where(group == i, inside, 0.0), group == i, unordered)] for i in range(group.max() + 1)]
         if has_missing(feature):
             group, values = np.append(group, len(values)), [*values, math.nan]

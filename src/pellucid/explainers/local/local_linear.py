@@ -24,7 +24,7 @@ from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public, Stage
 from ...release.stream import Channel
 from ...sensitivity import Flow
-from ..common.base import KEPT, OfModel, empty_record, example_record, keep_whole_number, whole_number
+from ..common.base import KEPT, OfGroups, empty_record, example_record, keep_whole_number, whole_number
 from .encoder import Encoder, LocalRows, best_label_weight, moments_of, normaliser, read_moments
 from .methods import GRAIN, METHODS, Solution, one_shot, step_price
 from .moments import Foreseen, foreseen
@@ -48,12 +48,14 @@ class LocalPlan:
 
 
 @dataclass(frozen=True)
-class LocalLinear(OfModel, Interactive[LocalStream]):
+class LocalLinear(OfGroups, Interactive[LocalStream]):
     """A linear explanation of a model around one record, fitted to the private records near it.
 
     Each feature is scaled to [0, 1] by its declared bounds, and φ minimises Σ α(‖x − z‖)·(φ·(x − z) − f(x))² over ‖φ‖ ≤ `radius`,
     where z is the record asked about and f the model's output scaled to [−1, 1]. Ask question after question with
     `session.open(LocalLinear(model), epsilon=…)`. For a single question give `record` and use `session.release`.
+
+    Groups of features have a slope as a whole, `.by_group()`: it follows from those of their features.
 
     Released: one number per feature (per value of a category), by one draw of noise or as many as there are steps.
     Claim: local-moments, local-constant; steps: local-gradient, local-start; individual accounting: individual-filter.
@@ -143,6 +145,7 @@ class LocalLinear(OfModel, Interactive[LocalStream]):
     def encoder(self, schema: Schema) -> Encoder:
         """How records become coordinates."""
         found = Encoder(self.model, schema)
+        self.grouping(schema)
         if not 1e-100 <= found.half_range <= 1e100:
             raise PlanError(f"output={self.model.output}: the declared range is too narrow or too wide to scale outputs by.")
         if self.shape is not None and self.shape[0] * self.shape[1] != found.length:

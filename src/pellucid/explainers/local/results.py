@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,6 +13,8 @@ import pandas as pd
 
 from ...errors import PlanError
 from ...public.frozen import settle
+from ...public.groups import Groups
+from ...public.schema import did_you_mean
 from ...release.certificate import Certificate
 from ...release.explanation import Explanation, checked_level, frame
 from ..common import sentences
@@ -352,6 +355,33 @@ class LocalExplanation(Explanation):
         """The largest by size first; NaN in place of error bars that are not known."""
         order, (lower, upper) = self.order, self.interval()
         return frame([self.features[i] for i in order], self.values[order], lower[order], upper[order])
+
+    def by_group(self, groups: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
+        """How much the output changes at most, around the record, per step of length one in any direction that changes a group
+        of features alone: the length of its slopes, with error bars; the largest first.
+
+        Groups are those the explanation was asked with, unless others are given; other features stand by themselves, and all
+        values of a category count as one. It is computed from what was released: it costs nothing.
+        """
+        said = {n: words["members"] for n, words in self.naming.columns.items() if words.get("members")}
+        known = Groups.of(said if groups is None else groups)
+        bare = [coordinate.partition(" = ")[0] for coordinate in self.features]
+        named = {name for some in known.values() for name in some}
+        own = [whole if whole in named else first for whole, first in zip(self.features, bare)]
+        unknown = [name for some in known.values() for name in some if name not in own]
+        if unknown and groups is not None:
+            raise PlanError(f"groups: {unknown[0]!r} is not a feature of this explanation{did_you_mean(unknown[0], own)}.")
+        players = known.players(own)
+        of = np.array(players.of)
+        lengths, halves = (np.empty(len(players.names)) for _ in range(2))
+        for p in range(len(players.names)):
+            mine = of == p
+            lengths[p] = np.linalg.norm(self.values[mine])
+            # All of its errors at once, so that their length is covered.
+            halves[p] = np.linalg.norm(self.half_widths(1 - 0.05 / mine.sum())[mine])
+        order = np.argsort(-lengths, kind="stable")
+        lower = np.maximum(lengths - halves, 0.0)
+        return frame([players.names[i] for i in order], lengths[order], lower[order], (lengths + halves)[order])
 
     @property
     def headline(self) -> str:

@@ -159,9 +159,7 @@ class AboutRecord(WithShapley):
 
     def _choose(self, schema: Schema) -> Chosen:
         if self.record is None:
-            return estimator_against(
-                self.model, schema, self.public_background, groups=self.grouping(schema), **self._settings
-            )
+            return estimator_against(self.model, schema, self.public_background, groups=self.grouping(schema), **self._settings)
         return estimator_for(self.model, schema, dict(self.record), groups=self.grouping(schema), **self._settings)
 
     def about_record(self) -> str:

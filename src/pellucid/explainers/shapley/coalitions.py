@@ -203,7 +203,9 @@ class Mixtures:
         def along(piece: slice, group: np.ndarray, ranks: np.ndarray) -> np.ndarray:
             rank, z = ranks[group], background[piece]
             path, each = np.empty((*rank.shape[:2], many + 1)), enumerate(self.players.of)
-            path[:, :, 1:many] = self.answers([np.where(rank[:, :, [p]] < inner, self.asked[j], z[:, [j], None]) for j, p in each])
+            path[:, :, 1:many] = self.answers(
+                [np.where(rank[:, :, [p]] < inner, self.asked[j], z[:, [j], None]) for j, p in each]
+            )
             path[:, :, 0], path[:, :, many] = (end[piece, None] for end in ends)
             return path
 

@@ -135,8 +135,8 @@ class ShapDependence(AboutPeople):
         chosen, group = self.chosen(public.schema), self.grouping(public.schema).holding(self.feature)
         if group is not None:
             raise PlanError(
-                f"{self.feature!r} is in the group {group!r}, which has one Shapley value as a whole: give groups={{}} for values of "
-                "single features."
+                f"{self.feature!r} is in the group {group!r}, which has one Shapley value as a whole: give groups={{}} for "
+                "values of single features."
             )
         if self.feature not in chosen.features:
             raise PlanError(f"{self.feature!r} has no part in the model's answers: its Shapley values are exactly 0.")
