@@ -16,7 +16,7 @@ from ...public.grids import spread_points
 from ...public.model import Model
 from ...public.rows import Point, Rows
 from ...public.schema import Category, Schema
-from ...public.spread import Spread, digest, spreads_of
+from ...public.spread import digest, spreads_of
 from ...query import Joint, Sum
 from ...query.bounds import Ball, Box, Cells
 from ...release.answer import Mean
