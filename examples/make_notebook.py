@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 CELLS = [
-    "# A whole report for one ε\n\n20,000 invented people, a model about them, and a report that is planned before it is paid for.",
+    "# A whole report for one ε\n\n20,000 invented people, a model about them, and a report: first planned, then paid for.",
     """import numpy as np
 import pandas as pd
 import pellucid as pel
@@ -53,7 +53,7 @@ print(made)""",
     "Every explanation is a result with error bars, a picture and a certificate of its own.",
     """made["curve along age"]""",
     """made["importance"].to_frame().round(3)""",
-    "One certificate for all of it. `made.save(\"report.html\")` writes the page.",
+    'One certificate for all of it. `made.save("report.html")` writes the page.',
     """print(made.certificate.summary)
 print("left:", session.remaining)""",
 ]

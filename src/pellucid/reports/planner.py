@@ -99,6 +99,11 @@ class ReportPlan(Sequence[Step]):
         measured on public records, the first time it is asked for."""
         return self.rehearse()
 
+    @property
+    def takes(self) -> str:
+        """The same in words, where it is long; else empty. It is not a part of `str(plan)`, which is the same in every run."""
+        return "" if self.seconds is None or self.seconds < LONG else f"The release takes {in_words(self.seconds)}."
+
     def __getitem__(self, which: Any) -> Any:
         if isinstance(which, str):
             found = next((step for step in self.steps if step.name == which), None)
@@ -129,7 +134,6 @@ class ReportPlan(Sequence[Step]):
             told = f"errors of about {step.error:.2g}, {step.relative:.0%} of how far it usually goes"
             lines.append(f"    {step.name:{wide}}  {step.share:5.1%}  {step.spend.text:<12}  {told}")
         lines += [f"  {left}" for left in self.left_out]
-        lines += [f"  takes {in_words(self.seconds)}"] if self.seconds is not None and self.seconds >= LONG else []
         return "\n".join(lines)
 
 
