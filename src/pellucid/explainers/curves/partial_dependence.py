@@ -142,7 +142,7 @@ class PartialDependence(AlongFeatures):
     def plan(self, public: Public) -> Plan:
         columns, count = self.columns(public.schema), len(self.features)
         along = tuple(
-            variation.chosen(public, self.model, name, self.points_of(name, public), self.method, count, self.people)
+            variation.chosen(public, self.model, name, self.points_of(name, public), self.method, count, tuple(self.people))
             for name in self.features
         )
         details = Details(along, columns)
