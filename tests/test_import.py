@@ -72,6 +72,16 @@ def test_the_command_line_says_what_it_can_do_without_loading_it(arguments):
     assert not packages & set(HEAVY) and ours <= 20
 
 
+def test_tab_completion_shows_public_names_and_nothing_else():
+    """Before anything was used, and after rooms were loaded."""
+    for used in ("", "pellucid.Session\nimport pellucid.cli.commands, pellucid.audit"):
+        loaded(
+            f"import pellucid\n{used}\n"
+            "shown = [name for name in dir(pellucid) if not name.startswith('_')]\n"
+            "assert shown == sorted(pellucid.__all__), shown"
+        )
+
+
 def test_whatever_is_used_first_everything_is_there():
     """By name, by `from`, by a room, by a star, in a thread; and what is not there is an AttributeError."""
     for use in (

@@ -167,3 +167,14 @@ def test_the_page_says_what_was_found_first_and_asks_for_nothing_outside(model, 
     assert found < pictures < officer < details and text.count("Certificate of the whole report") == 1
     with pytest.raises(pel.PlanError, match="or of a folder"):
         made.save(tmp_path / "report.png")
+
+
+def test_curves_of_a_report_lean_on_its_distributions_and_a_plan_says_how_long_it_takes(model, monkeypatch):
+    draft = opened().report(model, epsilon=1.0)
+    made = draft.release()
+    curves = [step.candidate.explainer for step in made.steps if step.part == "curves"]
+    released = {one.feature for name, one in made.items() if name.startswith("distribution")}
+    assert curves and all({spread.feature for spread in curve.people} == released for curve in curves)
+    assert 0 < draft.plan.seconds < 60
+    monkeypatch.setattr("pellucid.reports.planner.LONG", 0.0)
+    assert draft.plan.takes.startswith("The release takes about ")

@@ -152,6 +152,8 @@ def whole_report(
     asked = asked.only(*only) if only else asked
     draft = opened.session.report(asked, epsilon=epsilon)
     typer.echo(str(draft.plan))
+    if draft.plan.takes:
+        typer.echo(draft.plan.takes)
     if plan:
         return
     folder = output or opened.output

@@ -33,7 +33,6 @@ class Spread:
         feature, ends = schema[self.feature], np.cumsum(self.shares)
         at = ends[-1] * (np.arange(size) + rng.random()) / size
         cells = rng.permutation(np.minimum(np.searchsorted(ends, at, side="right"), np.flatnonzero(self.shares)[-1]))
-        missing = np.array([value == "missing" for value in self.values])[cells] & feature.fills_nan
         if not self.edges:
             places = [np.nan if feature.fills_nan and v == "missing" else feature.position(v) for v in self.values]
             return np.array(places, dtype=float)[cells]
@@ -41,7 +40,8 @@ class Spread:
         low, high = np.array(self.edges)[inside], np.array(self.edges)[inside + 1]
         found = np.clip(low + (high - low) * rng.random(size), feature.lo, feature.hi)  # type: ignore[union-attr]
         found = np.rint(found) if getattr(feature, "integer", False) else found
-        return np.where(missing, np.nan, found)
+        # The cell after the last interval is that of missing values.
+        return np.where(cells > len(self.edges) - 2, np.nan, found)
 
 
 def spreads_of(given: Iterable[Any]) -> tuple[Spread, ...]:
@@ -52,13 +52,15 @@ def spreads_of(given: Iterable[Any]) -> tuple[Spread, ...]:
     for one in given:
         spread = one if isinstance(one, Spread) else getattr(one, "spread", None)
         if not isinstance(spread, Spread):
-            raise PlanError(f"people={type(one).__name__}: give released distributions, as session.release(pel.Distribution(…)) gives.")
+            raise PlanError(
+                f"people={type(one).__name__}: give released distributions, as session.release(pel.Distribution(…)) gives."
+            )
         found[spread.feature] = spread
     return tuple(found[name] for name in sorted(found))
 
 
 def made_up_people(schema: Schema, spreads: Sequence[Spread], size: int, seed: int) -> Columns:
-    """Public records, of which those columns whose spread was released have it; columns are taken as independent of each other."""
+    """Public records; columns whose spread was released have it. Columns are taken as independent of each other."""
     columns = dict(schema.sample(size, seed))
     for spread in spreads:
         if spread.feature in schema:

@@ -6,9 +6,10 @@ released so far, which was paid for. So a report that is asked for again asks fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from ..mechanisms import Spend
 from ..release.account import part_of
 from ..release.explanation import Explanation
 from ..release.plan import Plan
+from ..release.preview import LONG
+from ..release.rehearsal import in_words, seconds
 from ..release.verdict import enough
 from . import candidates as of
 from .candidates import Candidate
@@ -87,6 +90,19 @@ class ReportPlan(Sequence[Step]):
     """What it releases, those first that others wait for."""
     left_out: tuple[LeftOut, ...]
     """What it does not, and why."""
+    rehearse: Callable[[], float | None] = field(default=lambda: None, repr=False)
+    """Measures on public records how long it takes."""
+
+    @cached_property
+    def seconds(self) -> float | None:
+        """About how long the release of all of it takes, but for streams of questions; None where that cannot be told. It is
+        measured on public records, the first time it is asked for."""
+        return self.rehearse()
+
+    @property
+    def takes(self) -> str:
+        """The same in words, where it is long; else empty. It is not a part of `str(plan)`, which is the same in every run."""
+        return "" if self.seconds is None or self.seconds < LONG else f"The release takes {in_words(self.seconds)}."
 
     def __getitem__(self, which: Any) -> Any:
         if isinstance(which, str):
@@ -142,7 +158,14 @@ class Planner:
             raise PlanError(f"nothing of this report could be read for {self.total.text}: {'; '.join(map(str, left_out))}.")
         steps.sort(key=lambda step: (step.candidate.turn, list(PARTS).index(step.part)))
         title = f"A report on {self.report.model.name}"
-        return ReportPlan(title, self.total, str(self.session._account.together([self.total])), tuple(steps), tuple(left_out))
+        price = str(self.session._account.together([self.total]))
+        return ReportPlan(title, self.total, price, tuple(steps), tuple(left_out), partial(self._seconds, tuple(steps)))
+
+    def _seconds(self, steps: Sequence[Step]) -> float | None:
+        """As if each were released alone; lists read the table together, and are a little quicker."""
+        found = [seconds(step.candidate.planned, self._planned(step.candidate, step.spend)) for step in steps]
+        known = [one for one in found if one is not None]
+        return sum(known) if known else None
 
     def _look_at(self, made: Mapping[str, Explanation]) -> None:
         """Once it is known how people are spread, made-up people tell how far curves go, better than records from anywhere."""

@@ -21,8 +21,6 @@ OWN = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """How far each difference may be from what the others say, in root mean squares of that difference among public records."""
 OF_PEOPLE = ((0.1, 0.03), (0.1, 0.1), (0.3, 0.1), (0.3, 0.3), (1.0, 0.3), (1.0, 1.0))
 """The same for people made up from released distributions, each beside how much more or less the curve may move than theirs."""
-FORESEEN = (0.3, 0.3, 0.1)
-"""How far curves are foreseen to be from those of made-up people: in all, as records do, and point by point."""
 FLOOR = 0.2
 """Where public records do not move, the square of a difference is taken for such a part of the mean square of all."""
 NEGLIGIBLE = 1e-14
@@ -84,8 +82,7 @@ class Shape:
         It is kept by the name of the way: plans of a price search share it.
         """
         if way not in self._left:
-            slope, shared, own = FORESEEN if self.of_people else (1.0, 1.0, 1.0)
-            self._left[way] = ErrorLeft.of(slope**2 * self.slope + shared**2 * self.shared + own**2 * self.own, noise())
+            self._left[way] = ErrorLeft.of(self.slope + self.shared + self.own, noise())
         return self._left[way]
 
     @functools.cached_property

@@ -16,7 +16,7 @@ from ...public.grids import spread_points
 from ...public.model import Model
 from ...public.rows import Point, Rows
 from ...public.schema import Category, Schema
-from ...public.spread import Spread, digest, spreads_of
+from ...public.spread import digest, spreads_of
 from ...query import Joint, Sum
 from ...query.bounds import Ball, Box, Cells
 from ...release.answer import Mean
@@ -142,7 +142,7 @@ class PartialDependence(AlongFeatures):
     def plan(self, public: Public) -> Plan:
         columns, count = self.columns(public.schema), len(self.features)
         along = tuple(
-            variation.chosen(public, self.model, name, self.points_of(name, public), self.method, count, self.people)
+            variation.chosen(public, self.model, name, self.points_of(name, public), self.method, count, tuple(self.people))
             for name in self.features
         )
         details = Details(along, columns)

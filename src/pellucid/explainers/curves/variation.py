@@ -101,9 +101,7 @@ def sketches(
     return found
 
 
-def public_curves(
-    model: Model, schema: Schema, name: str, grid: np.ndarray, people: tuple[Spread, ...] = ()
-) -> np.ndarray:
+def public_curves(model: Model, schema: Schema, name: str, grid: np.ndarray, people: tuple[Spread, ...] = ()) -> np.ndarray:
     """The curves of public records, or of made-up people, along a grid, in parts of the model's range."""
     drawn = made_up_people(schema, people, PEOPLE, seed=6) if people else schema.sample(PUBLIC_RECORDS, seed=6)
     rows = Rows(schema, {column: drawn[column] for column in schema})
@@ -198,7 +196,9 @@ def chosen(
     if isinstance(feature, Category) or public.strict:
         grid = curve_points(feature, public.rows_or_default, public.epsilon_like / features) if points is None else points
         leans = method == "auto" and not public.strict
-        return Along(name, feature, grid, "values", shape=_sketches(public, model, name, (grid,), people)[0].shape if leans else None)
+        return Along(
+            name, feature, grid, "values", shape=_sketches(public, model, name, (grid,), people)[0].shape if leans else None
+        )
     grids = nested_grids(feature) if points is None else (points,)
     if len(grids[-1]) < 3:
         return Along(name, feature, grids[-1], "values")
