@@ -18,6 +18,7 @@ import test_intervals
 import test_local_bound
 import test_local_weights
 import test_output_range
+import test_parts
 import test_shapley_bound
 import test_shapley_estimators
 import test_shapley_groups
@@ -655,6 +656,7 @@ SABOTAGE = {
     "relation-conversion": (test_relation_conversion_is_attained, (), halve_relation),
     "composition": (test_composition_is_attained, (), halve_total),
     "either-account": (test_either_account_is_attained, (), halve_pure),
+    "parts": (test_parts.test_parts_is_attained, (), test_parts.forget_to_double),
     "ale-ties": (test_ale_ties_is_attained, (), halve_norms(Cells)),
     "curve-variation": (test_curve_variation_is_attained, (), halve_norms(Cells)),
     "borda-ballots": (test_borda_ballots_is_attained, (), halve_norms(Ballots)),

@@ -94,11 +94,12 @@ class Case:
 
 def cases() -> list[Case]:
     """All of them. Nothing is built before this is called."""
+    from .parts import parts
     from .seams import seams
 
     families = (
         _curves, _statistics, _importance, _interaction, _clusters, _shapley, _local, _blocks, _accounts, _replays, _one_release,
-        seams,
+        parts, seams,
     )  # fmt: skip
     return [case for family in families for case in family()]
 

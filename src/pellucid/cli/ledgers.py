@@ -59,13 +59,17 @@ def ledger_show(
     from rich.table import Table
 
     from ..ledger import SCALE
+    from ..ledger.scopes import said
 
     ledger = _open_ledger(file)
     waiting = ledger.waiting()
     accounts = [ledger.account(account)] if account else ledger.accounts()
     entries = ledger.history(account)
     if as_json:
-        content = {"accounts": [_account_dict(a) for a in accounts], "entries": [_entry_dict(e) for e in entries]}
+        content = {
+            "accounts": [{**_account_dict(a), **_parts_dict(ledger, a)} for a in accounts],
+            "entries": [_entry_dict(e) for e in entries],
+        }
         typer.echo(json.dumps({**content, "waiting": waiting, "unanswered": sorted(_unanswered(ledger, entries))}))
         return
     out = console()
@@ -75,13 +79,16 @@ def ledger_show(
             f"[bold]{escape(a.name)}[/]: {_standing(a)}; {a.relation}; unit: {escape(a.unit)}{mark}",
             highlight=False,
         )
+        for scope, here in ledger.parts(a.name):
+            out.print(f"  where {escape(said(scope))}: {_standing(here)}", highlight=False)
     table = Table("no.", "day", "account", "what", "amount", "by", "purpose", "hash", box=None, header_style="bold")
     unanswered = _unanswered(ledger, entries)
     for e in entries:
         amount = f"{e.amount / SCALE:.6g}" if e.amount else ""
         if e.pure is not None:
             amount = f"ε {e.pure / SCALE:.6g}, or ρ {amount}"
-        what = f"{_what(e)} ({STOPPED})" if e.seq in unanswered else _what(e)
+        what = _what(e) if e.scope is None else f"{_what(e)}, where {said(e.scope)}"
+        what = f"{what} ({STOPPED})" if e.seq in unanswered else what
         cells = (str(e.seq), e.day, e.account, what, amount, e.by, e.purpose, e.hash[:12])
         table.add_row(*(escape(cell) for cell in cells))
     out.print(table)
@@ -220,7 +227,15 @@ def _entry_dict(entry: Entry) -> dict[str, Any]:
 
     names = ("seq", "account", "kind", "refers_to", "by", "purpose", "day", "request", "key", "previous", "hash")
     pure = {} if entry.pure is None else {"pure": entry.pure / SCALE}
-    return {**{name: getattr(entry, name) for name in names}, "amount": entry.amount / SCALE, **pure}
+    part = {} if entry.scope is None else {"part": json.loads(entry.scope)}
+    return {**{name: getattr(entry, name) for name in names}, "amount": entry.amount / SCALE, **pure, **part}
+
+
+def _parts_dict(ledger: Ledger, account: Account) -> dict[str, Any]:
+    """What was spent of each part of the table, and is left of it; nothing where all charges are for the whole table."""
+    parts = [{**json.loads(scope), **_account_dict(here)} for scope, here in ledger.parts(account.name)]
+    kept = ("said", "where", "spent", "remaining", "pure_spent")
+    return {"parts": [{name: one[name] for name in kept if name in one} for one in parts]} if parts else {}
 
 
 def _pure_side(budget: int | None, spent: int | None) -> dict[str, Any]:

@@ -17,6 +17,13 @@ OnSpark = Annotated[
     typer.Option("--spark", help="Read the table with Apache Spark, here ('local[4]') or on a cluster ('spark://…', 'sc://…')."),
 ]
 
+InPart = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", help="Only a part of the table: region=north, region=north,east or age=18:40; may be given several times."
+    ),
+]
+
 
 def console() -> Console:
     from rich.console import Console

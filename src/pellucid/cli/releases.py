@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import PellucidError, ReleaseFailed
-from .options import AsJson, OnSpark, console
+from .options import AsJson, InPart, OnSpark, console
 
 if TYPE_CHECKING:
     from ..release.explanation import Explanation
@@ -38,11 +38,11 @@ def demo(
 
 
 @app.command()
-def preview(study: StudyFile, spark: OnSpark = None, as_json: AsJson = False) -> None:
+def preview(study: StudyFile, where: InPart = None, spark: OnSpark = None, as_json: AsJson = False) -> None:
     """The error to expect from every release of a study, and which are free. Touches no data, charges nothing."""
     from .study import Study
 
-    opened = Study.load(study, preview=True, spark=spark).settled()
+    opened = Study.load(study, preview=True, spark=spark, where=where or ()).settled()
     previews = [(r.title, opened.session.preview(r.explainer, **r.cost)) for r in opened.releases]
     if as_json:
         typer.echo(json.dumps([{"title": title, **p.to_dict()} for title, p in previews], ensure_ascii=False))
@@ -70,6 +70,7 @@ def explain(
     workers: Annotated[
         int | None, typer.Option(help="Processes that read the table side by side; default: workers: of the study, or one.")
     ] = None,
+    where: InPart = None,
     spark: OnSpark = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +84,7 @@ def explain(
 
     if pictures:
         report.pyplot()
-    opened = Study.load(study, create=create, changed=changed, workers=workers, spark=spark).settled()
+    opened = Study.load(study, create=create, changed=changed, workers=workers, spark=spark, where=where or ()).settled()
     _check_budget(opened)
     folder = output or opened.output
     _check_folder(folder, opened, pictures)

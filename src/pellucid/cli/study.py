@@ -39,7 +39,7 @@ import itertools
 import json
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -54,7 +54,8 @@ from ..ledger.accounting import Budget
 from ..public.black_box import PrivateTraining
 from ..public.clustering import Clustering
 from ..public.model import Model
-from ..public.schema import Schema, Unit, did_you_mean, read_structured
+from ..public.schema import Category, Number, Schema, Unit, did_you_mean, read_structured
+from ..public.where import Where
 from ..query.functions import Derived, sent_whole
 from ..release.released import slug
 from ..release.session import Session
@@ -70,6 +71,7 @@ KNOWN = {
     "neighbors",
     "unit",
     "expected_rows",
+    "where",
     "workers",
     "models",
     "clusterings",
@@ -142,6 +144,8 @@ class Declared:
     ledger: str | None
     output: Path
     models: Mapping[str, Model]
+    where: Mapping[str, Any]
+    """A condition for the part of the table that the study is about; empty for the whole table."""
 
     @classmethod
     def load(cls, path: str | Path, *, report: bool = False) -> Declared:
@@ -182,6 +186,7 @@ class Declared:
             _text(path.name, content, "ledger"),
             folder / str(content.get("output", "results")),
             models,
+            _section(path.name, content, "where"),
         )
 
     @property
@@ -241,12 +246,13 @@ class Study:
         workers: int | None = None,
         report: bool = False,
         spark: str | None = None,
+        where: Sequence[str] = (),
     ) -> Study:
         """Read, check and open a study. Nothing is charged, and no row is read but for the ids that say who is one person.
 
         `create` allows to start the ledger, which `started` does, or the account if it is missing; a preview needs no leave.
         `changed` says why the table is another one than before; `workers` is how many processes read it, instead of what the
-        study says; `spark` is where Spark reads it.
+        study says; `spark` is where Spark reads it; `where` are conditions beside those of the study, such as "region=north".
         """
         declared = Declared.load(path, report=report)
         reading: dict[str, Any] = {} if preview else {"workers": declared.workers if workers is None else workers}
@@ -266,11 +272,38 @@ class Study:
             create=create or not there,
             changed=changed,
         )
-        session = opened(ledger=ledger, **reading) if there else opened(ledger=Ledger(None))
-        start = functools.partial(opened, ledger=ledger, **reading)
-        return cls(
-            session, declared.releases, declared.folder, declared.output, not there, start, declared.audits, declared.models
-        )
+        part = {**declared.where, **dict(_said(text, declared.schema) for text in where)}
+
+        def start(**given: Any) -> Session:
+            session = opened(**{"ledger": ledger, **reading, **given})
+            return session.where(part) if part else session
+
+        session = start() if there else start(ledger=Ledger(None), **({"workers": None} if reading else {}))
+        # What is about one part does not overwrite what is about another.
+        output = declared.output / slug(Where.of(declared.schema, part).text) if part else declared.output
+        return cls(session, declared.releases, declared.folder, output, not there, start, declared.audits, declared.models)
+
+
+def _said(text: str, schema: Schema) -> tuple[str, Any]:
+    """A condition as the command line says it: region=north,east for values, age=18:40 for a range."""
+    name, found, value = text.partition("=")
+    if not found or not name or not value:
+        raise PlanError(f"--where {text!r}: write column=value, column=value,value or column=from:to.")
+    if name not in schema:
+        raise PlanError(f"--where: {name!r} is not declared in the schema{did_you_mean(name, schema)}.")
+    feature = schema[name]
+    if isinstance(feature, Category):
+        known = {str(one): one for one in feature.values}
+        return name, [known.get(one, one) for one in value.split(",")]
+    numbers = type(feature) is Number
+    ends = value.split(":") if numbers else value.split("..")
+    if len(ends) > 2:
+        raise PlanError(f"--where {text!r}: a range is from:to, of dates from..to; leave an end out if it is open.")
+    try:
+        said = [None if not end else float(end) if numbers else end for end in ends]
+    except ValueError:
+        raise PlanError(f"--where {text!r}: {name!r} is a number; write {name}=18:40.") from None
+    return name, said[0] if len(said) == 1 else tuple(said)
 
 
 def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:

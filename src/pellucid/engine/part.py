@@ -1,6 +1,6 @@
 """A part of a table as a table of its own, for the engines of one machine: the rows for which a public condition holds.
 
-Which rows these are is found when they are first read, after the charge. How many there are is secret, and nothing of it is shown.
+Which rows these are is found when they are first read, after the charge. How many there are is secret and never shown.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class PartEngine:
     def __init__(self, whole: Engine, where: Where):
         if not isinstance(whole, LocalEngine):
             raise PlanError(
-                "where(): parts of tables in Spark are not read yet. Open the same files without Spark, as one session on the same "
-                "account, and take the part there."
+                "where(): parts of tables in Spark are not read yet. Open the same files without Spark, as a session on the "
+                "same account, and take the part there."
             )
         self._whole, self._where, self.name = whole, where, whole.name
         self.asking: Asking = DEFAULT

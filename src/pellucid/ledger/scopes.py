@@ -17,7 +17,7 @@ from ..errors import LedgerError
 from .values import Entry, pure_after
 
 MOST = 200_000
-"""Steps that looking for the largest sum may take in a charge: some thousand parts, if not all of them overlap in other columns."""
+"""Steps that looking for the largest sum may take in a charge: enough for some thousand parts that do not overlap much."""
 
 Condition = frozenset[str] | tuple[float, float]
 """Some values, as text; or numbers from the first up to and not with the second."""

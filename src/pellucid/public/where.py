@@ -209,8 +209,8 @@ def _range(feature: Number, said: Any) -> Range:
     first, last = (feature.value_at(v) for v in (feature.lo, feature.hi))
     if (lo is not None and lo > feature.hi) or (hi is not None and hi <= feature.lo):
         raise SchemaError(f"nothing of it lies between {first} and {last}, as is declared; the part is empty.")
-    # Beyond the declared range there is nobody: those are at its ends. Of real numbers the end of the range belongs to the part that
-    # ends there, as in histograms; whole numbers need no such rule.
+    # Beyond the declared range there is nobody: those are at its ends. Of real numbers the end of the range belongs to the part
+    # that ends there, as in histograms; whole numbers need no such rule.
     open_end = hi is None or hi > feature.hi or (hi == feature.hi and not feature.integer)
     # Adding 0.0 makes a zero of minus zero.
     return Range(None if lo is None or lo <= feature.lo else lo + 0.0, None if open_end or hi is None else hi + 0.0, feature)

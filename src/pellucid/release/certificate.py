@@ -188,7 +188,7 @@ def _spent_words(total: dict[str, Any]) -> str:
 
 def _part_words(part: dict[str, Any], relation: str) -> list[str]:
     counted = (
-        "charged to the records in it: of parts that no record can share, the account has spent the largest sum and not all of them"
+        "charged to the records in it: of parts that no record can share, the account has spent the largest sum, not all of them"
         if part["apart"]
         else "charged to everybody: a person's rows may lie in several parts, so that all of them add up"
     )

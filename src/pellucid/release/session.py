@@ -125,9 +125,7 @@ class Session(Planning):
         part = "" if self._part is None else f", where {self._part.where.text}"
         return f"Session({self.name!r}, {self.budget}, {self.neighbors!r}, unit: {self.unit.text}{part})"
 
-    def where(
-        self, conditions: Mapping[str, Any] | None = None, /, *, expected_rows: int | None = None, **named: Any
-    ) -> Session:
+    def where(self, conditions: Mapping[str, Any] | None = None, /, *, expected_rows: int | None = None, **named: Any) -> Session:
         """A session on a part of the same table, with the same account: the records for which a public condition holds.
 
         A condition names declared columns: of a category a value or a list of values, of a number or date a pair, from the first
