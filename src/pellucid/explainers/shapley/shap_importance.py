@@ -273,7 +273,8 @@ class ShapImportance(AboutPeople):
         return [
             cls(model, public_background=public, permutations=2),
             cls(model, public_background=public, permutations=2, cap="range"),
-            cls(model, public_background=[own], permutations=2, cap=0.3 * model.range, groups={"two": list(own)[:2]}),
+            cls(model, public_background=[own], permutations=2, cap=0.3 * model.range),
+            cls(model, public_background=[own], permutations=2, groups={"two": list(own)[:2]}),
         ]
 
 

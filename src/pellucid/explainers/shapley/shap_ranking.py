@@ -253,5 +253,6 @@ class ShapRanking(AboutRecord):
             cls(model, own, k=2, how="values", permutations=2),
             cls(model, own, k=2, how="picks", magnitudes=True, permutations=2),
             cls(model, empty_record(model, schema), k=1, by="signed", permutations=2),
-            cls(model, public_background=[own], k=2, how="picks", permutations=2, groups={"two": list(own)[-2:]}),
+            cls(model, public_background=[own], k=2, how="picks", permutations=2),
+            cls(model, public_background=[own], k=2, permutations=2, groups={"two": list(own)[-2:]}),
         ]

@@ -148,5 +148,5 @@ class ShapValues(AboutRecord):
         return [
             cls(model, own, permutations=2),
             cls(model, empty, permutations=2, efficient=True, label="somebody"),
-            cls(model, public_background=[own, empty], permutations=2, groups={"two": list(own)[:2]}),
+            cls(model, public_background=[own, empty], permutations=2),
         ]
