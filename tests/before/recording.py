@@ -170,7 +170,7 @@ def streamed(settings, relation):
 NOT_RECORDED = ("Completeness", "Explainer", "PrivatePlot", "PrivateRanking")
 """What that version did not have, the base of all, and what is asked in a way of its own."""
 
-HAD = {"FeatureInteraction": 2}
+HAD = {"FeatureInteraction": 2, "ShapImportance": 3, "ShapRanking": 4}
 """Of explainers with examples of settings that it did not have, how many others come first."""
 
 
