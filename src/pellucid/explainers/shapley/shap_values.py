@@ -22,7 +22,7 @@ from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import WHOLE, Expected, Plan, Public
 from ...sensitivity import Flow
-from ..common.base import empty_record, example_record
+from ..common.base import empty_record, example_record, two_of
 from .base import REFERENCES, AboutRecord
 from .estimator import Chosen
 from .queries import values_law, values_sum
@@ -148,5 +148,5 @@ class ShapValues(AboutRecord):
         return [
             cls(model, own, permutations=2),
             cls(model, empty, permutations=2, efficient=True, label="somebody"),
-            cls(model, public_background=[own, empty], permutations=2, groups={"two": list(own)[:2]}),
+            cls(model, public_background=[own, empty], permutations=2, groups=two_of(own)),
         ]
