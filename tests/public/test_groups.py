@@ -116,7 +116,7 @@ def test_interactions_between_groups(silent):
     table = {**flags, "x": rng.integers(0, 2, n).astype(float), "z": rng.random(n)}
     by_flags = pel.Model(lambda t: t["x"] * (t["k1"] + t["k4"]) / 2 + t["z"] / 2, output=(0, 1), trained_on="other data")
     by_kind = pel.Model(lambda t: t["x"] * t["kind"].isin([1, 4]) / 2 + t["z"] / 2, output=(0, 1), trained_on="other data")
-    own = {"kind": pel.Category(range(6)), "x": columns["x"], "z": columns["z"]}
+    own = {"kind": pel.Category(list(range(6))), "x": columns["x"], "z": columns["z"]}
     with_flags = pel.Session(table, pel.Schema(columns, groups={"kind": list(flags)}), budget=pel.Budget(epsilon=99))
     with_kind = pel.Session({"kind": kind, "x": table["x"], "z": table["z"]}, pel.Schema(own), budget=pel.Budget(epsilon=99))
     found, wanted = (

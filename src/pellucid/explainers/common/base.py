@@ -164,6 +164,12 @@ def example_record(model: Model, schema: Schema) -> dict[str, Any]:
     return {name: schema[name].value_at(positions[name]) for name in model.features or schema}
 
 
+def two_of(names: Iterable[str]) -> dict[str, list[str]] | None:
+    """The first two of several features as a group, for examples."""
+    listed = list(names)
+    return {"two": listed[:2]} if len(listed) > 2 else None
+
+
 def empty_record(model: Model, schema: Schema) -> dict[str, Any]:
     """A record without a value wherever the schema declares what stands for a missing one."""
     return {n: None if schema[n].stands_in else schema[n].value_at(schema[n].fill) for n in model.features or schema}

@@ -20,7 +20,7 @@ from ...release.explanation import Explanation
 from ...release.plan import Expected, Plan, Public
 from ...release.verdict import enough
 from ...sensitivity import Flow
-from ..common.base import OfGroups, keep_whole_number, once_positional
+from ..common.base import OfGroups, keep_whole_number, once_positional, two_of
 from .overall import OverallH
 from .pairwise import PairwiseH
 from .ranked import RankedH
@@ -150,5 +150,4 @@ class FeatureInteraction(OfGroups):
     def examples(cls, model: Model, schema: Schema) -> Sequence[Explainer]:
         names = [name for name in schema if name in model.features]
         measured = [cls(model, points=2, anyway=True), cls(model, names[0], points=2, anyway=True)]
-        together = {"groups": {"two": names[:2]}} if len(names) > 2 else {}
-        return [*measured, cls(model, names[-1], points=2, ranking=True, anyway=True, **together)]
+        return [*measured, cls(model, names[-1], points=2, ranking=True, anyway=True, groups=two_of(names))]

@@ -21,7 +21,7 @@ from ...release.explanation import Explanation
 from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...release.verdict import foreseen
 from ...sensitivity import Flow
-from ..common.base import empty_record, example_record
+from ..common.base import empty_record, example_record, two_of
 from ..common.caps import Look, PrivateCap
 from .base import LOOK_SHARE, REFERENCES, AboutPeople, hidden_by
 from .bound import ShapleyVectors
@@ -274,7 +274,7 @@ class ShapImportance(AboutPeople):
             cls(model, public_background=public, permutations=2),
             cls(model, public_background=public, permutations=2, cap="range"),
             cls(model, public_background=[own], permutations=2, cap=0.3 * model.range),
-            cls(model, public_background=[own], permutations=2, groups={"two": list(own)[:2]}),
+            cls(model, public_background=[own], permutations=2, groups=two_of(own)),
         ]
 
 

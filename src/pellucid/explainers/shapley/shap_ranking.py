@@ -18,7 +18,7 @@ from ...release.explainer import Explainer
 from ...release.explanation import Explanation
 from ...release.plan import WHOLE, Expected, Plan, Public, Stage
 from ...sensitivity import Flow
-from ..common.base import empty_record, example_record, keep_whole_number, once_positional
+from ..common.base import empty_record, example_record, keep_whole_number, once_positional, two_of
 from .base import REFERENCES, AboutRecord
 from .certainty import level_of_shown, picks_gap, values_gap
 from .estimator import Chosen
@@ -254,5 +254,5 @@ class ShapRanking(AboutRecord):
             cls(model, own, k=2, how="picks", magnitudes=True, permutations=2),
             cls(model, empty_record(model, schema), k=1, by="signed", permutations=2),
             cls(model, public_background=[own], k=2, how="picks", permutations=2),
-            cls(model, public_background=[own], k=2, permutations=2, groups={"two": list(own)[-2:]}),
+            cls(model, public_background=[own], k=2, permutations=2, groups=two_of(own)),
         ]
