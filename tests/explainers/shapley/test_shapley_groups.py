@@ -152,4 +152,4 @@ def test_a_feature_of_a_group_has_no_dependence_plot():
     for feature, said in (("bc", "is a group of features"), ("b", "is in the group 'bc'")):
         with pytest.raises(PlanError, match=said):
             session.release(pel.ShapDependence(model, feature, public_background=[RECORD]), epsilon=1.0)
-    assert session.remaining.amount == 1
+    assert session.remaining == 1
