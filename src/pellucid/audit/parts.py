@@ -83,7 +83,7 @@ class PartsCase(Case):
         session = Session(table, self.world.schema, Budget(self.epsilon), neighbors=self.world.relation, expected_rows=10)
         for where in self.asked:
             part = session.where(where)
-            price = {"epsilon": self.epsilon / 2}
+            price: dict[str, Any] = {"epsilon": self.epsilon / 2}
             while True:
                 try:
                     with warnings.catch_warnings():

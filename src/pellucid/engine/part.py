@@ -6,7 +6,7 @@ Which rows these are is found when they are first read, after the charge. How ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,12 @@ class PartEngine:
         part: Table = PartTable(table, numbers)
         if isinstance(table, MemoryTable):
             part = MemoryTable(table.table.take(pa.array(numbers)), table.ids)
-        given = part, whole.schema, "add-remove", whole.unit, whole.batch_rows, whole.held
-        return ProcessEngine(*given, workers=whole.workers) if isinstance(whole, ProcessEngine) else LocalEngine(*given)
+        if isinstance(whole, ProcessEngine):
+            make: Any = partial(ProcessEngine, workers=whole.workers)
+        else:
+            make = LocalEngine
+        made: LocalEngine = make(part, whole.schema, "add-remove", whole.unit, whole.batch_rows, whole.held)
+        return made
 
     def _numbers(self) -> np.ndarray:
         """The numbers of its rows, in order."""

@@ -36,8 +36,10 @@ class Engine(Protocol):
     """Where rows are read, for certificates: "one process", or something else that is public."""
     asking: Asking
     """How black boxes are asked about the records; set when the session is opened, from public things alone."""
-    outcomes: Outcomes | None
-    """What became of the blocks of the last function that was asked of blocks; for the owner of the process alone."""
+
+    @property
+    def outcomes(self) -> Outcomes | None:
+        """What became of the blocks of the last function that was asked of blocks; for the owner of the process alone."""
 
     @property
     def units(self) -> int:

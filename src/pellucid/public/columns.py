@@ -128,7 +128,8 @@ class Number:
 
     def absent(self, condition: np.ndarray) -> np.ndarray:
         """Which cells say nothing, by their condition: one out of range says that the nearest bound is right."""
-        return np.logical_or(condition == MISSING, condition == UNREADABLE)
+        absent: np.ndarray = (condition == MISSING) | (condition == UNREADABLE)
+        return absent
 
     def policy(self, left_out: bool) -> str:
         """What becomes of cells that are not as declared, for the certificate; `left_out` where they are not counted."""

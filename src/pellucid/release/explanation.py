@@ -187,7 +187,7 @@ class Explanation(ABC):
         """What has to be said beside the numbers, of this result and of those in it: how many records were not counted, and what
         groups of features are made of."""
         shown = getattr(self, "features", ())
-        own = (self.uncounted.sentence,) if self.uncounted else ()
+        own: tuple[str, ...] = (self.uncounted.sentence,) if self.uncounted else ()
         own += self.naming.together(shown if isinstance(shown, tuple) else ())
         held = [getattr(self, f.name) for f in fields(self)]
         inner = [result for value in held for result in (value.values() if isinstance(value, dict) else (value,))]
