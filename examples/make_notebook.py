@@ -19,6 +19,7 @@ CELLS = [
     "# A whole report for one ε\n\n20,000 invented people, a model about them, and a report: first planned, then paid for.",
     """import numpy as np
 import pandas as pd
+
 import pellucid as pel
 
 rng = np.random.default_rng(7)
