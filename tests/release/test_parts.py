@@ -303,7 +303,7 @@ def age_of(rows, others=None):
     return (rows["age"] if others is None else rows["age"] + others["age"] / 2)[:, None]
 
 
-@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("workers", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_engines_read_the_same_part_from_files(tmp_path, workers):
     data = table(3000, seed=3)
     data.to_parquet(tmp_path / "people.parquet", row_group_size=700)

@@ -23,7 +23,7 @@ from ..public.schema import Category, Number, Schema
 from ..public.where import Where
 from ..release.plan import Plan
 from ..release.session import Session
-from .cases import SHARP, Case, neighbours
+from .cases import KNOWN, SHARP, Case, neighbours
 from .draws import drawn
 from .estimate import Scores, largest
 from .game import Row
@@ -40,7 +40,9 @@ class PartsCase(Case):
 
     asked: tuple[Mapping[str, Any], ...] = ()
     epsilon: float = 2.0
-    """Of the account, and of every release."""
+    """Of the account."""
+    times: int = 1
+    """How many releases on one part it pays for."""
 
     def play(
         self,
@@ -77,21 +79,23 @@ class PartsCase(Case):
         )
 
     def _paid_for(self) -> Iterator[tuple[Mapping[str, Any], Plan]]:
-        """What the account lets pass: each part again and again, with new noise, until it is refused."""
+        """What the account lets pass: the parts in turn, with new noise, until all are refused."""
         assert self.pair is not None
         table, _ = self.pair.tables(self.world.schema, self.world.unit)
         session = Session(table, self.world.schema, Budget(self.epsilon), neighbors=self.world.relation, expected_rows=10)
-        for where in self.asked:
-            part = session.where(where)
-            price: dict[str, Any] = {"epsilon": self.epsilon / 2}
-            while True:
+        left = [*self.asked]
+        price: dict[str, Any] = {"epsilon": self.epsilon / self.times}
+        while left:
+            for where in [*left]:
+                part = session.where(where)
                 try:
                     with warnings.catch_warnings():
                         # Tables of the game are as small as can be.
                         warnings.simplefilter("ignore", UserWarning)
                         part.release(self.explainer, fresh=True, **price)
                 except BudgetExceeded:
-                    break
+                    left.remove(where)
+                    continue
                 yield where, part.plan(self.explainer, **price)
 
 
@@ -103,8 +107,9 @@ def parts() -> list[Case]:
     moves = neighbours(rest, NORTH, SOUTH, "replace", "from one part to the other")
     inside = neighbours(rest, NORTH, {"v": 1.0, "ward": "north"}, "replace", "from one end to the other inside a part")
 
-    def made(name: str, pair: Any, relation: Any, asked: Any, why: str) -> Case:
-        return PartsCase(f"parts of a table, {name}", counts, World(WARDS, relation), pair, SHARP, why, asked=asked)
+    def made(name: str, pair: Any, relation: Any, asked: Any, floor: float, why: str, times: int = 1) -> Case:
+        world = World(WARDS, relation)
+        return PartsCase(f"parts of a table, {name}", counts, world, pair, floor, why, asked=asked, times=times)
 
     return [
         made(
@@ -112,9 +117,12 @@ def parts() -> list[Case]:
             added,
             "add-remove",
             apart,
-            "it loses all that was paid for its part, and nothing in the other",
+            SHARP,
+            "it loses all that was paid for its part, and nothing elsewhere",
         ),
-        made("that overlap, add-remove", added, "add-remove", crossing, "it is in both parts, and loses in both"),
-        made("disjoint, replace, to another part", moves, "replace", apart, "it leaves one part and enters the other"),
-        made("disjoint, replace, inside a part", inside, "replace", apart, "it leaves a cell of its part and enters another"),
+        made("that overlap, add-remove", added, "add-remove", crossing, KNOWN, "it is in both parts, and loses in both", 2),
+        made("disjoint, replace, to another part", moves, "replace", apart, KNOWN, "it leaves one part and enters the other"),
+        made(
+            "disjoint, replace, inside a part", inside, "replace", apart, KNOWN, "it leaves a cell of its part and enters another"
+        ),
     ]
