@@ -15,6 +15,7 @@ from pellucid.explainers.common.results import Several
 from pellucid.ledger.accounting import Budget
 from pellucid.mechanisms import Spend
 from pellucid.public.schema import Unit
+from pellucid.public.spread import Spread
 from pellucid.release.plan import Public
 from pellucid.release.request import request_of
 
@@ -39,7 +40,8 @@ MODEL = recording.model()
 OLDER = pel.Model(older, output=(0, 1), features=["age", "bmi"], trained_on="other data")
 GROUPS = pel.Clustering(labels, clusters=range(2), features=["age"], trained_on="other data")
 OTHER_GROUPS = pel.Clustering(another_labelling, clusters=range(2), features=["age"], trained_on="other data")
-SHAPLEY = {"method": "kernel", "permutations": 4, "samples": 100, "seed": 1, "certified": (0.0, 1.0)}
+TWO = {"two": ["age", "bmi"]}
+SHAPLEY = {"groups": TWO, "method": "kernel", "permutations": 4, "samples": 100, "seed": 1, "certified": (0.0, 1.0)}
 
 CHANGED = [
     (pel.AccumulatedEffects(MODEL, "age"), {"model": OLDER, "feature": ["age"], "intervals": 5}),
@@ -62,7 +64,7 @@ CHANGED = [
     (pel.Completeness("age"), {"feature": ["bmi", "age"]}),
     (pel.Distribution("age"), {"feature": ["age"], "bins": 4}),
     (pel.Distribution(OTHERS), {"feature": ["bmi", "age"], "bins": (0.0, 50.0, 100.0)}),
-    (pel.FeatureInteraction(MODEL), {"model": OLDER, "feature": "age", "points": 2, "ranking": True}),
+    (pel.FeatureInteraction(MODEL), {"model": OLDER, "feature": "age", "points": 2, "ranking": True, "groups": TWO}),
     (
         pel.LocalLinear(MODEL),
         {
@@ -79,10 +81,16 @@ CHANGED = [
             "accounting": "individual",
             "shape": (1, 9),
             "label": "somebody",
+            "groups": TWO,
         },
     ),
     (pel.LocalLinear(MODEL, RECORD), {"record": {**RECORD, "age": 41}, "weight": "exp(-r)"}),
     (pel.PartialDependence(MODEL, "age"), {"model": OLDER, "feature": ("age",), "points": 5, "smooth": 3, "method": "variation"}),
+    (pel.PartialDependence(MODEL, "age"), {"people": (Spread("sex", ("F", "M"), (), (0.25, 0.75)),)}),
+    (
+        pel.PartialDependence(MODEL, "age", people=(Spread("sex", ("F", "M"), (), (0.25, 0.75)),)),
+        {"people": (Spread("sex", ("F", "M"), (), (0.5, 0.5)),)},
+    ),
     (pel.PartialDependence(MODEL, "age", points=[20, 30]), {"points": [20, 31]}),
     (
         pel.PermutationImportance(MODEL, "smoker"),
@@ -94,6 +102,7 @@ CHANGED = [
             "ranking": True,
             "repeats": 3,
             "cap": "range",
+            "groups": TWO,
         },
     ),
     (pel.PermutationImportance(OLDER, "smoker", features=OTHERS), {"target": "children", "features": [tuple(OTHERS)]}),
