@@ -218,6 +218,14 @@ def test_overlaps_are_found_where_floats_have_them(one, other, together):
     assert session.spent == together
 
 
+@pytest.mark.parametrize("values", [[0, 1, "1"], ["1", "1.0"], [True, False, "true"], [2.5, "2.50"]], ids=str)
+def test_values_that_a_table_of_texts_cannot_tell_apart_have_no_parts(values):
+    """Numbers in Parquet and texts in CSV: the same person would be in "1" here and in 1 there, and pay for one of them."""
+    session = pel.Session({"c": [1] * 9}, pel.Schema({"c": pel.Category(values)}), budget=pel.Budget(epsilon=1))
+    with pytest.raises(pel.PlanError, match="declare one of them"):
+        session.where(c=values[-1])
+
+
 def members(where, people):
     whole = LocalEngine(people, SCHEMA, "add-remove", pel.Unit())
     return PartEngine(whole, Where.of(SCHEMA, where))._numbers().tolist()

@@ -20,7 +20,7 @@ OPEN = "to be declared"
 """What stands in a draft where somebody has to know."""
 
 COMPUTED = "computed"
-"""In an entry: why the bounds that were given do not count."""
+"""In an entry: why the bounds or values that were given do not count."""
 
 Entries = dict[str, Any]
 """Columns as a schema file has them; parts of them may be open."""
@@ -74,7 +74,7 @@ def entry(
     if more.get(COMPUTED):
         lo = hi = None
     if values:
-        return {"category": list(values), **more}
+        return {"category": OPEN if more.get(COMPUTED) else list(values), **more}
     bounds = [OPEN if end is None else end for end in (lo, hi)]
     if kind is None:
         return OPEN if bounds == [OPEN, OPEN] and not more.get("label") else {"number": bounds, **more}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import PlanError, SchemaError
+from .columns import some
 from .records import plain
 from .rows import Rows
 from .schema import Category, Feature, Number, Schema, did_you_mean
@@ -182,8 +183,23 @@ def _values(feature: Category, said: Any) -> Values:
     listed = list(said) if isinstance(said, Iterable) and not isinstance(said, str) else [said]
     if not listed:
         raise SchemaError("an empty list is an empty part; name at least one of its values.")
+    if len({_read_as(value) for value in feature.values}) < len(feature.values):
+        raise SchemaError(
+            f"two of its values {some(feature.values)} differ only in being a number, a truth value or a text. Which of them a "
+            "cell is depends on how the table is stored, so that one record could be in two parts that nobody shares; "
+            "declare one of them."
+        )
     positions = tuple(sorted({feature.position(plain(value)) for value in listed}))
     return Values(positions, tuple(feature.values[p] for p in positions), len(feature.values))
+
+
+def _read_as(value: Any) -> Any:
+    """What values have in common that are the same cell in a typed table and in one of texts: 1, True, "1" and "1.0"."""
+    text = str(value).strip().casefold()
+    try:
+        return float({"true": "1", "false": "0"}.get(text, text))
+    except ValueError:
+        return str(value)
 
 
 def _range(feature: Number, said: Any) -> Range:

@@ -238,6 +238,30 @@ def test_bounds_from_data_are_refused(field):
     assert "19" not in draft.text and "87" not in draft.text and "do not count" in draft.text
 
 
+@pytest.mark.parametrize(
+    "described",
+    [
+        {
+            "fields": [
+                {"name": "ward", "type": "string", "constraints": {"enum": ["Kafka"]}, "description": "inferred from the data"}
+            ]
+        },
+        {"fields": [{"name": "ward", "type": "string", "categories": ["Kafka"], "observed": True}]},
+        {"properties": {"ward": {"type": "string", "enum": ["Kafka"], "description": "taken from the table"}}},
+        {
+            "tableSchema": {
+                "columns": [{"name": "ward", "csvw-safe:keyValues": ["Kafka"], "dc:description": "observed in the data"}]
+            }
+        },
+    ],
+)
+def test_values_from_data_are_refused(described):
+    """A rare ward, diagnosis or name among the values is a person."""
+    with pytest.raises(pel.SchemaError, match="its values; those in the file are no public ones"):
+        pel.Schema.read(described)
+    assert "Kafka" not in pel.Schema.draft(described).text
+
+
 def test_statistics_are_no_bounds():
     stats = {"name": "age", "type": "integer", "stats": {"min": 19, "max": 87}}
     assert pel.Schema.draft({"fields": [stats]}).left == ["age (both bounds)"]

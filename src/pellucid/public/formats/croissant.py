@@ -55,15 +55,15 @@ def _field(field: Mapping[str, Any], sets: Sequence[Mapping[str, Any]]) -> Any:
     nested = _get(field, "repeated") is True or _get(field, "subField") is not None
     kind = None if nested else next((kind for kind in kinds if kind), None)
     lo, hi = _get(field, "minValue"), _get(field, "maxValue")
-    own = str(_get(field, "name") or "")
+    own, values = str(_get(field, "name") or ""), _values(field, sets)
     return entry(
         kind,
         lo,
         hi,
-        _values(field, sets),
+        values,
         label=own if own != _name(field) else "",
         unit=str(_get(field, "unitText") or ""),
-        computed=computed(field, lo, hi),
+        computed=computed(field, lo, hi, values),
     )
 
 

@@ -81,7 +81,7 @@ def _column(label: str, column: Mapping[str, Any]) -> Any:
     if kind in ("integer", "number") and lo is None and hi is None:
         lo, hi = _partitioned(column)
     lo, hi = (_number(end) if kind in ("integer", "number") else end for end in (lo, hi))
-    why = computed(both, lo, hi)
+    why = computed(both, lo, hi, values)
     if kind == "integer":
         lo, hi = (FROM.get(base) if lo is None else lo), (UP_TO.get(base) if hi is None else hi)
         lo, hi = _inside(both, "minExclusive", lo, 1), _inside(both, "maxExclusive", hi, -1)

@@ -54,7 +54,7 @@ def _field(field: Mapping[str, Any], beside: Mapping[str, Any]) -> Any:
         label=str(field.get("title", "")),
         unit=str(field.get("unit", "")),
         format=pattern if kind in ("date", "datetime") and "%" in pattern else "",
-        computed=computed({**of_field, **field, **rules}, lo, hi),
+        computed=computed({**of_field, **field, **rules}, lo, hi, listed),
     )
 
 

@@ -47,7 +47,7 @@ def _property(name: str, said: Mapping[str, Any], shared: Mapping[str, Any], ann
     plain = title.casefold() == name.replace("_", " ").casefold()
     listed = [value for value in values or () if value is not None]
     words = {"label": "" if plain else title, "unit": str(said.get("unit", ""))}
-    return entry(kind, lo, hi, listed, computed=computed(said, lo, hi), **words)
+    return entry(kind, lo, hi, listed, computed=computed(said, lo, hi, listed), **words)
 
 
 def _resolved(said: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Telling bounds that were declared from bounds that were computed from the data."""
+"""Telling bounds and values that were declared from those that were computed from the data."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def bare(key: Any) -> str:
     return str(key).rsplit(":", 1)[-1].rsplit("/", 1)[-1].rsplit("#", 1)[-1].lower()
 
 
-def computed(said: Mapping[str, Any], lo: Any, hi: Any) -> str:
-    """Why bounds are no public ones: they say that they were computed from data, or equal what was. Empty where they are."""
-    if lo is None and hi is None:
+def computed(said: Mapping[str, Any], lo: Any, hi: Any, values: Any = None) -> str:
+    """Why bounds or values are no public ones: they say that they were computed from data, or equal what was. Else empty."""
+    if lo is None and hi is None and not values:
         return ""
     if any(bare(key) in ("observed", "computed", "inferred") and value is True for key, value in said.items()):
         return "the file says of them that they were observed"
     if any(isinstance(said.get(key), str) and COMPUTED.search(said[key]) for key in SAID_IN):
         return "the file says that they were computed from data"
+    if lo is None and hi is None:
+        return ""
     seen = [found for key, value in said.items() if bare(key) in STATISTICS for found in _extremes(value)]
     lows, highs = ([value for end, value in seen if end == which] for which in ("lo", "hi"))
     same = (lo is None or lo in lows) and (hi is None or hi in highs)
