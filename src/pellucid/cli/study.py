@@ -314,7 +314,8 @@ def _check_start(study: str, ledger: Path, named: bool, output: Path) -> None:
     found = f"{output.name}/ holds what it paid for (results: {released})" if released else f"{study} names it"
     raise LedgerUnavailable(
         f"there is no ledger {ledger.name!r} beside the study, and {found}. If it was there, put it back: a new one knows "
-        f"nothing of what was spent. To start one with a full budget: pellucid explain {study} --create. Nothing was charged."
+        f"nothing of what was spent. To start one with a full budget, add --create: pellucid explain {study} --create, or "
+        f"pellucid report {study} --create. Nothing was charged."
     )
 
 

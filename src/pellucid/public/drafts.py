@@ -29,6 +29,7 @@ ADVICE = "from a form, a manual or a law, never from the table"
 HEAD = f"""\
 # Drafted from names and types of columns; no cell was read.
 # Fill in whatever is "{OPEN}", {ADVICE}.
+# For example: age: {{number: [0, 120], integer: true, source: "form 12"}}, sex: {{category: [F, M]}}.
 # Codes are a category, even where they are numbers: category: [1, 2, 3].
 # Take out the columns that no explanation needs, such as names, notes and ids.
 # Columns that count as one where features are compared stand below the others: groups: {{address: [street, zip]}}.

@@ -131,7 +131,8 @@ class ReportPlan(Sequence[Step]):
             if step.candidate.turn != turn:
                 turn = step.candidate.turn
                 lines.append(f"  {TURNS[turn]}:")
-            told = f"errors of about {step.error:.2g}, {step.relative:.0%} of how far it usually goes"
+            error = f"{step.error:,.0f}" if step.error >= 100 else f"{step.error:.2g}"
+            told = f"errors of about {error}, {step.relative:.0%} of how far it usually goes"
             lines.append(f"    {step.name:{wide}}  {step.share:5.1%}  {step.spend.text:<12}  {told}")
         lines += [f"  {left}" for left in self.left_out]
         return "\n".join(lines)
