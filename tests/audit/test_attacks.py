@@ -34,6 +34,7 @@ def membership():
     return {name: figures(ATTACKS[name](epsilons=(1.0,)), 12) for name in MEMBERSHIP}
 
 
+@pytest.mark.xdist_group("membership")  # one process makes the studies
 @pytest.mark.parametrize("name", MEMBERSHIP)
 def test_membership_shows_without_noise_and_not_in_ours(name, membership):
     found = membership[name]
@@ -48,6 +49,7 @@ def test_the_attacks_on_curves_find_people_where_noise_is_small():
     assert min(one.value for (_, epsilon), one in found.items() if epsilon) > NOT_SEEN
 
 
+@pytest.mark.xdist_group("membership")
 def test_ours_is_near_chance_over_all_studies(membership):
     assert 0.46 < np.mean([found["ours", 1.0].value for found in membership.values()]) < 0.55
 

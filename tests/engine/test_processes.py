@@ -44,7 +44,7 @@ def gone(pid):
         return True
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)])
 def workers(request):
     return request.param
 

@@ -257,12 +257,14 @@ SETTINGS = {"x": ["a", "b"], "output": (0, 1), "blocks": 3, "limits": pel.Limits
     ("declared", "expected", "says"),
     [
         ({}, "conditional", "was not declared"),
-        ({"uses": None}, "conditional", "was not declared"),
+        pytest.param({"uses": None}, "conditional", "was not declared", marks=pytest.mark.slow),
         ({"uses": "nothing"}, ISOLATED, "it was not made from the records"),
-        ({"uses": ()}, ISOLATED, "it was not made from the records"),
+        pytest.param({"uses": ()}, ISOLATED, "it was not made from the records", marks=pytest.mark.slow),
         ({"uses": [pel.Derived("cuts", trained_on="other data")]}, ISOLATED, "cuts"),
         ({"uses": pel.Derived("cuts", trained_on="this data")}, "conditional", "cuts was made from the same people's records"),
-        ({"uses": [pel.Derived("cuts", trained_on=pel.PrivateTraining(1.0))]}, ISOLATED, "cuts"),
+        pytest.param(
+            {"uses": [pel.Derived("cuts", trained_on=pel.PrivateTraining(1.0))]}, ISOLATED, "cuts", marks=pytest.mark.slow
+        ),
         (
             {"uses": [pel.Derived("cuts", trained_on=pel.PrivateTraining(1.0, conditions=("it rained",)))]},
             "conditional",

@@ -116,9 +116,8 @@ def _decode_number(feature: Number, column: pa.Array) -> np.ndarray:
     values = _numbers(feature, column)
     inside = np.clip(values, feature.lo, feature.hi)
     if feature.integer:
-        np.rint(inside, out=inside)
-    np.copyto(inside, feature.fill, where=np.isnan(values))
-    return inside
+        inside = np.rint(inside)
+    return np.where(np.isnan(values), feature.fill, inside)
 
 
 def _numbers(feature: Number, column: pa.Array) -> np.ndarray:

@@ -64,7 +64,7 @@ class MadeReport(Released):
     @property
     def sentences(self) -> list[Sentence]:
         """What was found, in words, with how sure it is."""
-        return [sentence for name, one in self.items() for sentence in found(name, one, self.output)]
+        return [sentence for name, one in self.items() for sentence in found(name, one)]
 
     @property
     def html(self) -> str:

@@ -68,8 +68,15 @@ def page(made: MadeReport) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
-        f"<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{_lead(made)}\n{body}\n</main>\n</body>\n</html>\n"
     )
+
+
+def _lead(made: MadeReport) -> str:
+    """What a reader has to know before anything else: the price, who is protected, and how far it is proved."""
+    c = made.certificate
+    said = f"{len(made)} explanations for {made.total} in all, {c.status}. What is protected: {c.unit}, of account {c.account!r}."
+    return f"<p>{html.escape(said)} What the privacy officer has to know stands after the pictures.</p>"
 
 
 def _found(made: MadeReport) -> str:

@@ -15,6 +15,7 @@ from ..explainers.interaction.results import MeasuredInteractions, RankedInterac
 from ..explainers.local.results import LocalExplanation
 from ..explainers.shapley.results import ShapValuesResult
 from ..explainers.statistics.results import Counts
+from ..public.figure import value_text
 from ..release.explanation import Explanation
 
 SURE, LIKELY, UNKNOWN = "sure", "not sure", "cannot be told"
@@ -52,12 +53,12 @@ def number(value: Any) -> str:
     return np.format_float_positional(float(f"{value:.3g}"), trim="-")
 
 
-def found(name: str, result: Explanation, output: str) -> list[Sentence]:
-    """What a result says; `output` is what the model predicts, in words."""
+def found(name: str, result: Explanation) -> list[Sentence]:
+    """What a result says."""
     if isinstance(result, Counts):
         return [_of_counts(result)]
     if isinstance(result, AnyCurve):
-        return [_of_curve(result, output)]
+        return [_of_curve(result)]
     if isinstance(result, ShapValuesResult):
         return [_of_decision(result)]
     if isinstance(result, RankedInteractions):
@@ -66,7 +67,7 @@ def found(name: str, result: Explanation, output: str) -> list[Sentence]:
     if isinstance(result, OrderedFeatures):
         return [_of_order(result)]
     if isinstance(result, MeasuredInteractions):
-        unsure = "no order" in result.verdict or "mostly noise" in result.verdict
+        unsure = any(words in result.verdict for words in ("no order", "mostly noise", "cannot be told"))
         return [Sentence(f"Interactions: {result.verdict.rstrip('.')}", LIKELY if unsure else SURE)]
     if isinstance(result, LocalExplanation):
         return [_of_slopes(result, name)]
@@ -86,20 +87,15 @@ def all_at_once(count: int) -> float:
     return 1 - 0.05 / max(count, 1)
 
 
-def _of_curve(curve: AnyCurve, output: str) -> Sentence:
-    """That it is higher at one place than at another: the ends, where these are far apart, or the highest and the lowest."""
-    lower, upper = curve.interval(all_at_once(len(curve.x)))
-    low, high = int(np.argmin(curve.y)), int(np.argmax(curve.y))
-    ends = not curve.categorical and abs(curve.y[-1] - curve.y[0]) >= 0.7 * float(np.ptp(curve.y)) > 0
-    if ends:
-        low, high = (0, -1) if curve.y[-1] > curve.y[0] else (-1, 0)
-    sure = SURE if lower[high] > upper[low] else LIKELY
-    less, more = (f"{number(curve.y[i])} at {curve.feature} = {number(curve.x[i])}" for i in (low, high))
-    if not ends:
-        return Sentence(f"{output} is lower in one place, {less}, than in another, {more}", sure)
-    if high == 0:
-        return Sentence(f"{output} falls, from {more} to {less}", sure)
-    return Sentence(f"{output} rises, from {less} to {more}", sure)
+def _of_curve(curve: AnyCurve) -> Sentence:
+    """What the picture says above the curve, which holds for all its points at once, and how high it is where that shows most."""
+    told = curve.headline
+    x = [value_text(value) for value in curve.x]
+    ends = not curve.categorical and (" rises " in told or " falls " in told) and "then" not in told
+    first, last = (0, len(x) - 1) if ends else sorted((int(np.argmin(curve.y)), int(np.argmax(curve.y))))
+    name = curve.naming.name(curve.feature)
+    heights = " and ".join(f"about {number(curve.y[i])} at {name} = {x[i]}" for i in dict.fromkeys((first, last)))
+    return Sentence(f"{told}: {heights}" if told else f"The only height is {heights}", LIKELY if told.startswith("No ") else SURE)
 
 
 def _of_counts(counts: Counts) -> Sentence:
