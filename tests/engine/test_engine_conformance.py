@@ -24,6 +24,7 @@ class TestInMemory(EngineConformance):
         self.ages[:] = 16.0
 
 
+@pytest.mark.slow  # between two that are not
 class TestInSmallBatches(TestInMemory):
     options = {"batch_rows": 7}
 
@@ -34,6 +35,7 @@ class TestLargerThanMemory(TestInMemory):
     options = {"batch_rows": 7, "held": 300}
 
 
+@pytest.mark.slow  # between two that are not
 class TestInFewBuckets(TestInMemory):
     options = {"batch_rows": 50, "held": 3000}
 

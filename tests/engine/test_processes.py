@@ -74,7 +74,7 @@ def test_integers_of_one_process(relation, unit, workers, tmp_path):
 @pytest.mark.parametrize(
     ("relation", "unit"),
     [
-        pytest.param("replace", None, id="replace-rows"),
+        pytest.param("replace", None, id="replace-rows", marks=pytest.mark.slow),
         pytest.param("add-remove", pel.Unit("id", max_rows=2), id="add-remove-people"),
         pytest.param("replace", pel.Unit("id", max_rows=2), id="replace-people", marks=pytest.mark.slow),
         pytest.param("add-remove", None, id="add-remove-rows", marks=pytest.mark.slow),

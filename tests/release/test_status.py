@@ -260,7 +260,7 @@ SETTINGS = {"x": ["a", "b"], "output": (0, 1), "blocks": 3, "limits": pel.Limits
         pytest.param({"uses": None}, "conditional", "was not declared", marks=pytest.mark.slow),
         ({"uses": "nothing"}, ISOLATED, "it was not made from the records"),
         pytest.param({"uses": ()}, ISOLATED, "it was not made from the records", marks=pytest.mark.slow),
-        ({"uses": [pel.Derived("cuts", trained_on="other data")]}, ISOLATED, "cuts"),
+        pytest.param({"uses": [pel.Derived("cuts", trained_on="other data")]}, ISOLATED, "cuts", marks=pytest.mark.slow),
         ({"uses": pel.Derived("cuts", trained_on="this data")}, "conditional", "cuts was made from the same people's records"),
         pytest.param(
             {"uses": [pel.Derived("cuts", trained_on=pel.PrivateTraining(1.0))]}, ISOLATED, "cuts", marks=pytest.mark.slow
@@ -270,7 +270,7 @@ SETTINGS = {"x": ["a", "b"], "output": (0, 1), "blocks": 3, "limits": pel.Limits
             "conditional",
             "it rained",
         ),
-        ({"uses": [model(TREE, name="tree")]}, ISOLATED, "tree"),
+        pytest.param({"uses": [model(TREE, name="tree")]}, ISOLATED, "tree", marks=pytest.mark.slow),
         (
             {"uses": [model(TREE, name="tree", trained_on="this data")]},
             "conditional",

@@ -92,7 +92,7 @@ def test_rows_of_a_person_weigh_the_same_whether_or_not_others_are_left_out(sile
 
 
 @pytest.mark.parametrize("neighbors", RELATIONS)
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("delta", [0.0, pytest.param(1e-6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("aggregate", ["mean", "sum"])
 def test_error_bars_hold_when_records_are_left_out(neighbors, delta, aggregate):
     """Three quarters are left out; both the values and the share of records left out are inside their bars as often as said."""
